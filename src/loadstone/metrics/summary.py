@@ -1,0 +1,72 @@
+"""Every number of a run, with its unit, its sample size and how far it can be trusted. Reports and comparisons read only this."""
+
+from typing import Any
+
+import msgspec
+
+
+class Percentile(msgspec.Struct, frozen=True, kw_only=True):
+    """A percentile with its distribution-free 95 % confidence interval. A bound that the sample is too small for is None; `needs` says how many
+    samples would give both.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    needs: int
+
+
+class Distribution(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric over its samples. `unit` is ms, tokens or tok/s. All figures are None when `count` is 0."""
+
+    name: str  # ttft, tpot, itl, icl, e2el, ttfot, s_ttft ...
+    unit: str
+    count: int  # samples
+    mean: float | None = None
+    std: float | None = None  # population standard deviation
+    minimum: float | None = None
+    median: Percentile | None = None
+    maximum: float | None = None
+    percentiles: dict[str, Percentile] = {}  # key as the person gave it: "99", "99.9"
+
+
+class Goodput(msgspec.Struct, frozen=True, kw_only=True):
+    """Completed requests that met every SLO."""
+
+    slos_ms: dict[str, float]
+    good: int
+    per_s: float
+    share: float  # of all requests sent
+    missed: dict[str, int]  # completed requests that missed each SLO
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of one run."""
+
+    planned: int
+    sent: int
+    dropped: int
+    completed: int
+    failed: int
+    cancelled: int
+    failures: dict[str, int] = {}  # failed and cancelled, by reason, most common first
+    failure_examples: dict[str, str] = {}  # one full error text a reason
+
+    duration_s: float
+    total_input_tokens: int
+    total_output_tokens: int
+    request_throughput: float
+    output_throughput: float
+    total_token_throughput: float
+    peak_output_tokens_per_s: float | None = None  # most tokens in a one-second bin
+    peak_concurrency: int = 0  # most requests in flight at one instant
+    requested_rate: float | None = None  # None: all at once or closed loop
+    sent_rate: float | None = None  # (sent - 1) / (last send - first send)
+
+    goodput: Goodput | None = None
+    distributions: dict[str, Distribution] = {}  # by metric name, from sent; response_ttft, response_e2el and queue_delay from planned
+    itl_basis: str = "event"  # token, event
+    token_source: dict[str, int] = {}  # completed requests by where their output token count came from
+    prompt_token_source: dict[str, int] = {}
+    warnings: list[str] = []
+    client: dict[str, Any] = {}  # health of the client, see the engine

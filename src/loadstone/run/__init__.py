@@ -1,0 +1,1 @@
+"""Running a benchmark: the one room that knows all the others."""

@@ -1,0 +1,39 @@
+"""What a workload is made of: prompts, and the data sets that give them.
+
+A data set is one file with one function registered by name: it takes the run's configuration, a tokenizer and a random generator that is its
+own, and returns a `Workload`. Everything is drawn here, before the run; nothing here knows when a prompt will be sent or by which API.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """One request's content, before a backend encodes it.
+
+    `text` is what a completions API is sent and what the result file calls the input text. `messages` is a whole chat conversation; without it a
+    chat API is sent `text` as one user message. `extra` are fields of the data set's row that go into the request body as they are (they override
+    the run's sampling flags; --hyperparameter-path and --extra-body override them).
+    """
+
+    text: str = ""
+    messages: list[dict[str, Any]] | None = None
+    prompt_tokens: int | None = None  # local count, None where no tokenizer counted
+    output_tokens: int | None = None  # the most tokens wanted; None leaves it to the server
+    extra: dict[str, Any] = {}
+    model: str | None = None  # a LoRA adapter; None is the run's model
+    conversation: int = -1
+    turn: int = 0
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """The prompts of a run in sending order. `prompts` may be a generator: it is consumed once. `skipped`: rows left out, by reason.
+
+    `notes` are sentences for the report (rows repeated, lengths counted in words for want of a tokenizer ...).
+    """
+
+    prompts: Iterable[Prompt]
+    skipped: dict[str, int] = {}
+    notes: list[str] = []
