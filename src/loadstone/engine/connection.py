@@ -1,0 +1,264 @@
+"""One connection: opening it, sending a request on it, and capturing what comes back.
+
+Between the arrival of a byte and its time stamp nothing runs: the kernel stamps what it receives, and the reader only appends. A reply that looks
+over is put on the worker's list of ends; the proof by HTTP's framing, the next request and the spool come between reads (see worker.py).
+"""
+
+import errno
+import os
+import re
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from loadstone.engine.clock import ask_for_stamps, stamp_now
+from loadstone.engine.ends import End
+from loadstone.engine.framing import Framing
+from loadstone.engine.poller import IN, OUT
+from loadstone.engine.settings import Address
+
+if TYPE_CHECKING:
+    from loadstone.engine.worker import Worker
+
+READ_BYTES = 65536
+CONTROL_BYTES = socket.CMSG_SPACE(16)
+DONE_LINE = re.compile(rb"[\r\n]data: *\[DONE\][\r\n]")
+
+UNUSUAL = (b"204", b"304", b"")  # replies without a body, whatever their head says
+HEAD, CHUNKED, LENGTH, PARSED = range(4)  # how the end of the reply is looked for
+
+
+class Connection:
+    """A non-blocking socket with at most one request on it.
+
+    States: opening, then idle or busy until closed. While busy, `index` is the request's number in the plan; while idle it is None.
+    """
+
+    __slots__ = (
+        "checked_reads",
+        "connect_ns",
+        "ended",
+        "fd",
+        "fed",
+        "framing",
+        "got",
+        "index",
+        "mode",
+        "need",
+        "opened_ns",
+        "planned_ns",
+        "quiet_since_ns",
+        "reads",
+        "recvmsg",
+        "sent_ns",
+        "served",
+        "sock",
+        "stamps",
+        "tries",
+        "unsent",
+        "warm",
+        "why",
+        "worker",
+    )
+
+    def __init__(self, worker: "Worker", address: Address) -> None:
+        self.worker = worker
+        self.index: int | None = None
+        self.served = 0
+        self.warm = False  # open since before its request came: the server may have closed it meanwhile
+        self.unsent = b""
+        self.ended = False
+        self.why: tuple[End, str] | None = None
+        self.reads: list[bytes] = []
+        self.connect_ns = 0
+        self.opened_ns = time.monotonic_ns()
+        self.sock = sock = socket.socket(address.family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        if address.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if worker.kernel_stamps:
+            ask_for_stamps(sock)
+        self.recvmsg = sock.recvmsg
+        self.fd = sock.fileno()
+        problem = sock.connect_ex(address.sockaddr)
+        if problem not in (0, errno.EINPROGRESS, errno.EAGAIN):
+            sock.close()
+            raise OSError(problem, os.strerror(problem))
+        worker.watch(self.fd, OUT, self.opened)
+
+    # opening
+
+    def opened(self, _events: int) -> None:
+        """The connect has ended, well or badly."""
+        problem = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if problem:
+            self.worker.connect_failed(self, os.strerror(problem))
+            return
+        self.connect_ns = time.monotonic_ns() - self.opened_ns
+        self.worker.watch(self.fd, IN, self.readable)
+        self.worker.connected(self)
+
+    # sending
+
+    def send(self, index: int, planned_ns: int, request: bytes, tries: int = 1, sent_ns: int | None = None) -> None:
+        """Put a request on the wire. `sent_ns` is kept from the first try when a stale connection is replaced."""
+        self.index, self.planned_ns, self.tries = index, planned_ns, tries
+        self.stamps: list[Any] = []  # bytes of the kernel's, or nanoseconds
+        self.reads = []
+        self.mode, self.fed, self.checked_reads = HEAD, 0, -1
+        self.framing: Framing | None = None
+        self.ended, self.why = False, None
+        now = time.monotonic_ns()
+        self.sent_ns = now if sent_ns is None else sent_ns
+        self.quiet_since_ns = now
+        try:
+            done = self.sock.send(request)
+        except BlockingIOError:
+            done = 0
+        except OSError as error:
+            self.broke(error)
+            return
+        if done < len(request):
+            self.unsent = request[done:]
+            self.worker.watch(self.fd, IN | OUT, self.ready)
+
+    def ready(self, events: int) -> None:
+        """While a large request is still being sent: write on, and read what the server says meanwhile."""
+        if events & OUT:
+            try:
+                self.unsent = self.unsent[self.sock.send(self.unsent) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                self.unsent = b""  # the server takes no more: its reply, or its reset, is there to be read
+            if not self.unsent:
+                self.worker.watch(self.fd, IN, self.readable)
+        if events & ~OUT:
+            self.readable(events)
+
+    # receiving: the hot path
+
+    def readable(self, _events: int) -> None:
+        try:
+            data, control, _, _ = self.recvmsg(READ_BYTES, CONTROL_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.broke(error)
+            return
+        if not data:
+            self.closed()
+            return
+        self.stamps.append(control[0][2] if control else self.unstamped())
+        self.reads.append(data)
+        if self.mode == CHUNKED:
+            if data[-4:] == b"\r\n\r\n" or len(data) < 5:
+                self.over()
+        else:
+            self.look(data)
+
+    def unstamped(self) -> bytes:
+        """The first packets after the option is set can come without a stamp."""
+        self.worker.unstamped()
+        return stamp_now()
+
+    def over(self) -> None:
+        """The reply may be over: have it looked at between reads."""
+        if not self.ended:
+            self.ended = True
+            self.worker.ends.append(self)
+
+    def look(self, data: bytes) -> None:
+        """A read whose framing is not known to be chunked: find out how this reply will end, at the cost of a search in its head."""
+        if self.index is None:
+            self.worker.discard(self)  # bytes that nobody asked for
+            return
+        if self.mode == HEAD:
+            head, found, _ = data.partition(b"\r\n\r\n")
+            head = head.lower()
+            if found and head[9:12] not in UNUSUAL and head[9:10] != b"1" and len(self.reads) == 1:
+                if b"\r\ntransfer-encoding: chunked" in head:
+                    self.mode = CHUNKED
+                    if data[-4:] == b"\r\n\r\n" and len(data) > len(head) + 4:
+                        self.over()
+                    return
+                at = head.find(b"\r\ncontent-length: ")
+                digits = head[at + 18 :].partition(b"\r\n")[0] if at >= 0 else b""
+                if digits.isdigit():
+                    self.mode, self.need, self.got = LENGTH, len(head) + 4 + int(digits), 0
+            if self.mode == HEAD:
+                self.mode = PARSED
+        if self.mode == LENGTH:
+            self.got += len(data)
+            if self.got >= self.need:
+                self.over()
+        elif self.mode == PARSED:  # anything unusual: every read goes through the parser
+            self.prove()
+            if self.framing is not None and (self.framing.complete or self.framing.broken):
+                self.over()
+
+    def prove(self) -> Framing:
+        """Feed the parser what it has not seen yet; its framing says whether the reply is complete."""
+        framing = self.framing
+        if framing is None:
+            framing = self.framing = Framing()
+        fresh = self.reads[self.fed :] if self.fed else self.reads
+        self.fed = len(self.reads)
+        if fresh:
+            framing.feed(fresh[0] if len(fresh) == 1 else b"".join(fresh))
+        return framing
+
+    # ends without a proper end
+
+    def closed(self) -> None:
+        self.worker.unwatch(self.fd)
+        self.fail(End.CLOSED, "the server closed the connection")
+
+    def broke(self, error: OSError) -> None:
+        self.worker.unwatch(self.fd)
+        reset = isinstance(error, (ConnectionResetError, BrokenPipeError))
+        self.fail(End.RESET if reset else End.CLOSED, os.strerror(error.errno) if error.errno else str(error))
+
+    def fail(self, end: End, detail: str) -> None:
+        """The transport is gone. An idle connection is forgotten; a busy one has its end looked at like any other."""
+        if self.index is None:
+            self.worker.discard(self)
+            return
+        if self.why is None:
+            self.why = (end, detail)
+        self.over()
+
+    def says_done(self) -> bool:
+        """Whether the last bytes hold the end mark of a stream, as a line of its own."""
+        tail = b"".join(self.reads[-4:])[-256:]
+        return DONE_LINE.search(tail) is not None
+
+    def close(self) -> None:
+        self.worker.unwatch(self.fd)
+        self.sock.close()
+
+
+class UserClockConnection(Connection):
+    """The same without kernel stamps: the time is read right after the data."""
+
+    __slots__ = ()
+
+    def readable(self, _events: int) -> None:
+        try:
+            data = self.sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.broke(error)
+            return
+        now = time.monotonic_ns()
+        if not data:
+            self.closed()
+            return
+        self.stamps.append(now)
+        self.reads.append(data)
+        if self.mode == CHUNKED:
+            if data[-4:] == b"\r\n\r\n" or len(data) < 5:
+                self.over()
+        else:
+            self.look(data)

@@ -1,0 +1,58 @@
+"""Where a reply ends, by HTTP's own framing and nothing else: no payload can fake it.
+
+A thin reading of httptools' parser: it sees every byte of a reply, reads by reads or joined, and says whether the message is complete. Interim
+replies (1xx) are passed over. What the bytes mean is for decoding to say.
+"""
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+
+class Framing:
+    """The framing of one reply. `complete`: its message has ended; `broken`: the bytes are no HTTP, in words; `surplus`: bytes came after the end."""
+
+    __slots__ = ("_interim", "_keep_alive", "broken", "complete", "has_head", "parser", "surplus")
+
+    def __init__(self) -> None:
+        self.parser = HttpResponseParser(self)
+        self.complete = self.has_head = self.surplus = self._interim = self._keep_alive = False
+        self.broken = ""
+
+    def feed(self, data: bytes) -> bool:
+        """Take the next bytes of the reply. True once the message is complete (or broken)."""
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade:
+            self.complete = True
+        except HttpParserError as error:
+            if self.complete:
+                self.surplus = True
+            else:
+                self.broken = str(error) or type(error).__name__
+                return True
+        return self.complete
+
+    def ends_by_close(self, head: bytes) -> bool:
+        """Whether the reply, not complete, has a body that only the closing of the connection ends."""
+        if not self.has_head:
+            return False
+        names = {line.partition(b":")[0].strip().lower() for line in head.split(b"\r\n")[1:]}
+        return not names & {b"content-length", b"transfer-encoding"}
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection may carry another request."""
+        return self.complete and not self.surplus and self._keep_alive
+
+    # called by the parser
+    def on_message_begin(self) -> None:
+        if self.complete:
+            self.surplus = True
+
+    def on_headers_complete(self) -> None:
+        self._interim = 100 <= self.parser.get_status_code() < 200
+        self.has_head = not self._interim
+
+    def on_message_complete(self) -> None:
+        if not self._interim:
+            self.complete = True
+            self._keep_alive = bool(self.parser.should_keep_alive())  # asked now: the parser forgets

@@ -1,0 +1,62 @@
+"""Which request is next, and when: due times are absolute, fixed before the run, never re-based and never slept relative to the last send."""
+
+import fcntl
+from pathlib import Path
+from typing import Protocol
+
+from loadstone.plan import NONE, Plan
+
+
+class Feed(Protocol):
+    """Hands out the plan's request numbers in order, each to one worker."""
+
+    def take(self) -> int | None:
+        """The next number for this worker, or None when there is none left."""
+
+
+class Stripe:
+    """Worker w of W takes the requests k with k mod W = w: no word passes between workers."""
+
+    def __init__(self, worker: int, workers: int, requests: int) -> None:
+        self._numbers = iter(range(worker, requests, workers))
+
+    def take(self) -> int | None:
+        return next(self._numbers, None)
+
+
+class SharedQueue:
+    """All workers take the next number from one counter in a file, under a lock: the plan's order, whoever is free."""
+
+    def __init__(self, path: Path, requests: int) -> None:
+        self._file = path.open("r+b", buffering=0)
+        self._requests = requests
+
+    def take(self) -> int | None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            self._file.seek(0)
+            number = int.from_bytes(self._file.read(8), "little")
+            if number >= self._requests:
+                return None
+            self._file.seek(0)
+            self._file.write((number + 1).to_bytes(8, "little"))
+            return number
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+
+class Pacer:
+    """The next request of this worker and the absolute time it is due (NONE in a closed loop: at once)."""
+
+    def __init__(self, plan: Plan, feed: Feed, start_ns: int) -> None:
+        self._plan, self._feed, self._start_ns = plan, feed, start_ns
+        self.index: int | None = None
+        self.planned_ns = NONE
+        self.advance()
+
+    def advance(self) -> None:
+        self.index = self._feed.take()
+        if self.index is None:
+            return
+        due = self._plan.due_ns(self.index)
+        self.planned_ns = NONE if due == NONE else self._start_ns + due
