@@ -5,13 +5,20 @@ flag's default. Nothing reads flags after this point.
 """
 
 import math
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from loadstone.checks import check
 from loadstone.errors import UsageError
+from loadstone.redact import MASK, public_url
+from loadstone.target import Target, basic_credentials, target_of
+from loadstone.values import PARSERS, check_header_text, json_mapping, nearest, read_mapping
 
 INFINITE = math.inf
+API_KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +31,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8000
     endpoint: str | None = None
     header: dict[str, str] = {}  # secret values live here: never printed, never saved
+    api_key: str | None = None  # a secret too; None: the environment's OPENAI_API_KEY
     model: str | None = None
     served_model_name: str | None = None
     ready_check_timeout_sec: float = 600.0
@@ -116,7 +124,77 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 1
 
     def validated(self) -> "RunConfig":
-        """This configuration, or UsageError naming the first field that cannot be and what to write instead."""
-        if self.num_prompts < 1:
-            raise UsageError(f"--num-prompts must be at least 1, not {self.num_prompts}")
-        return self
+        """This configuration with its types made exact (5 becomes 5.0 in a rate), or UsageError naming the first flag that cannot be and what to
+        write instead.
+        """
+        config = _converted(msgspec.structs.asdict(self), "the configuration")
+        check(config)
+        return config
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], source: str = "the configuration", overrides: Mapping[str, Any] | None = None) -> "RunConfig":
+        """The validated configuration that `mapping` describes: keys are names of flags with - or _; `overrides` (flags) win, key by key.
+
+        Raises UsageError, naming `source` where a key or a type is wrong.
+        """
+        fields = {**_fields(mapping, source), **_fields(overrides or {}, "the command line")}
+        return _converted(fields, source).validated()
+
+    def target(self) -> Target:
+        """The server that is tested."""
+        return target_of(self.base_url, self.host, self.port)
+
+    def request_headers(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """The headers that a person asked for, for every call of the run. Authorization comes from the first of --header, --api-key, credentials in
+        the base URL, OPENAI_API_KEY; an empty key sends none.
+        """
+        if any(name.lower() == "authorization" for name in self.header):
+            return dict(self.header)
+        credentials = basic_credentials(self.base_url) if self.api_key is None else None
+        key = (environment.get(API_KEY_VARIABLE, "") if self.api_key is None else self.api_key).strip()
+        check_header_text(key, API_KEY_VARIABLE if self.api_key is None else "--api-key")
+        authorization = credentials or (f"Bearer {key}" if key else "")
+        return {"Authorization": authorization, **self.header} if authorization else dict(self.header)
+
+    def public(self) -> dict[str, Any]:
+        """The configuration for printing and saving: secrets masked, no infinity (JSON has none; it reads "inf")."""
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        fields["header"] = dict.fromkeys(self.header, MASK)
+        fields["api_key"] = self.api_key and MASK
+        for name in ("base_url", "host", "endpoint"):
+            fields[name] = fields[name] and public_url(fields[name])
+        return {name: "inf" if value == INFINITE else value for name, value in fields.items()}
+
+    def __repr__(self) -> str:
+        """Without secrets: a configuration may end up in a log or a traceback."""
+        return f"RunConfig({', '.join(f'{name}={value!r}' for name, value in self.public().items())})"
+
+
+def load_hyperparameters(config: RunConfig) -> dict[str, Any]:
+    """What has the last word over every request's JSON body: the mapping in --hyperparameter-path and, over it, --extra-body."""
+    if config.hyperparameter_path is None:
+        return dict(config.extra_body)
+    flag = "--hyperparameter-path"
+    mapping = read_mapping(config.hyperparameter_path, flag)
+    return {**json_mapping(mapping, f"{flag} {config.hyperparameter_path}"), **config.extra_body}
+
+
+def _fields(mapping: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Field values by field name. Raises UsageError for a key that is no flag or stands twice."""
+    fields: dict[str, Any] = {}
+    for key, value in mapping.items():
+        name = str(key).replace("-", "_")
+        if name not in RunConfig.__struct_fields__:
+            raise UsageError(f"{source}: {key!r} is no flag of bench serve{nearest(name, RunConfig.__struct_fields__)}".replace("_", "-"))
+        if name in fields:
+            raise UsageError(f"{source} gives {key!r} twice, once with - and once with _")
+        fields[name] = PARSERS[name](value) if name in PARSERS else value
+    return fields
+
+
+def _converted(fields: dict[str, Any], source: str) -> RunConfig:
+    try:
+        return msgspec.convert(fields, RunConfig)
+    except msgspec.ValidationError as error:  # "Expected `int`, got `str` - at `$.num_prompts`"
+        fault, _, place = str(error).partition(" - at `$.")
+        raise UsageError(f"{source}: {place.rstrip('`').replace('_', '-')}: {fault[:1].lower()}{fault[1:]}") from None

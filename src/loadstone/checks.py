@@ -1,0 +1,118 @@
+"""Which configurations cannot be: ranges of single flags, and flags that contradict each other."""
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from loadstone import values
+from loadstone.errors import UsageError
+from loadstone.redact import public_url
+from loadstone.target import target_of
+
+if TYPE_CHECKING:
+    from loadstone.config import RunConfig
+
+LEAST = {
+    "num_prompts": 1,
+    "max_concurrency": 1,
+    "workers": 1,
+    "seed": 0,
+    "num_warmups": 0,
+    "ready_check_timeout_sec": 0,
+    "drain_grace": 0,
+    "logprobs": 0,
+    "temperature": 0,
+    "top_k": -1,
+    "custom_output_len": 1,
+    "sharegpt_output_len": 1,
+    "sonnet_input_len": 1,
+    "sonnet_output_len": 1,
+    "sonnet_prefix_len": 0,
+    "random_input_len": 1,
+    "random_output_len": 1,
+    "random_prefix_len": 0,
+    "random_batch_size": 1,
+    "prefix_repetition_prefix_len": 0,
+    "prefix_repetition_suffix_len": 1,
+    "prefix_repetition_num_prefixes": 1,
+    "prefix_repetition_output_len": 1,
+    "spec_bench_output_len": 1,
+    "hf_output_len": 1,
+    "ramp_up_start_rps": 0,
+}
+ABOVE_ZERO = ("burstiness", "request_timeout", "connect_timeout", "ramp_up_end_rps")
+SHARES = ("min_p", "blazedit_min_distance", "blazedit_max_distance")  # from 0 to 1
+CHOICES = {
+    "tokenizer_mode": ("auto", "slow", "mistral", "custom"),
+    "ramp_up_strategy": ("linear", "exponential"),
+    "lora_assignment": ("random", "round-robin"),
+    "clock": ("auto", "user"),
+}
+NOT_EMPTY = ("model", "served_model_name", "tokenizer", "dataset_path", "hyperparameter_path", "records", "result_filename")
+
+
+def check(config: "RunConfig") -> None:
+    """UsageError naming the first flag that cannot be and what to write instead."""
+    _check_ranges(config)
+    _check_texts(config)
+    _check_load(config)
+    values.goodput(config.goodput)
+    values.percentile_metrics(config.percentile_metrics)
+    values.metric_percentiles(config.metric_percentiles)
+    values.extra_body(config.extra_body)
+    if config.no_stream_request and config.continuous_usage_stats:
+        raise UsageError("--continuous-usage-stats asks for usage within a stream: it cannot go with --no-stream-request")
+    if config.sonnet_prefix_len > config.sonnet_input_len:
+        raise UsageError(f"--sonnet-prefix-len {config.sonnet_prefix_len} must not be above --sonnet-input-len {config.sonnet_input_len}")
+    if config.blazedit_min_distance > config.blazedit_max_distance:
+        raise UsageError("--blazedit-min-distance must not be above --blazedit-max-distance")
+
+
+def _check_ranges(config: "RunConfig") -> None:
+    for name, least in LEAST.items():
+        _require(config, name, lambda value, least=least: least <= value < math.inf, f"at least {least}")
+    for name in ABOVE_ZERO:
+        _require(config, name, lambda value: 0 < value < math.inf, "a number above 0")
+    for name in SHARES:
+        _require(config, name, lambda value: 0 <= value <= 1, "from 0 to 1")
+    for name, choices in CHOICES.items():
+        _require(config, name, lambda value, choices=choices: value in choices, f"one of {', '.join(choices)}")
+    _require(config, "request_rate", lambda value: value > 0, "above 0 (requests per second), or inf to send all at once")
+    _require(config, "random_range_ratio", lambda value: 0 <= value < 1, "at least 0 and below 1")
+    _require(config, "top_p", lambda value: 0 < value <= 1, "above 0 and at most 1")
+
+
+def _check_texts(config: "RunConfig") -> None:
+    target_of(config.base_url, config.host, config.port)
+    values.headers(config.header)
+    for name in NOT_EMPTY:
+        _require(config, name, lambda value: value.strip() != "", "a name, not empty")
+    if any(not name.strip() for name in config.lora_modules):
+        raise UsageError("--lora-modules names must not be empty")
+    values.check_header_text(config.request_id_prefix, "--request-id-prefix")
+    endpoint = config.endpoint or ""
+    if "://" in endpoint.partition("?")[0] or "#" in endpoint or re.search(r"[\x00-\x20\x7f]", endpoint):
+        raise UsageError(f"--endpoint {public_url(endpoint)!r} must be a path such as /v1/chat/completions; the server goes into --base-url")
+
+
+def _check_load(config: "RunConfig") -> None:
+    strategy, start, end = config.ramp_up_strategy, config.ramp_up_start_rps, config.ramp_up_end_rps
+    if strategy is None:
+        if start is not None or end is not None:
+            raise UsageError("--ramp-up-start-rps and --ramp-up-end-rps need --ramp-up-strategy linear or exponential")
+        return
+    if config.request_rate != math.inf:
+        raise UsageError("--ramp-up-strategy cannot go with --request-rate: the ramp sets the rate; leave one of them out")
+    if start is None or end is None:
+        raise UsageError(f"--ramp-up-strategy {strategy} needs both --ramp-up-start-rps and --ramp-up-end-rps")
+    if start > end:
+        raise UsageError(f"--ramp-up-start-rps {start:g} must not be above --ramp-up-end-rps {end:g}")
+    if strategy == "exponential" and start == 0:
+        raise UsageError("--ramp-up-start-rps must be above 0 for an exponential ramp: it grows by a factor")
+
+
+def _require(config: "RunConfig", name: str, holds: Any, wanted: str) -> None:
+    """UsageError unless the field is absent or `holds` (which nan never does)."""
+    value = getattr(config, name)
+    if value is not None and not holds(value):
+        raise UsageError(f"--{name.replace('_', '-')} must be {wanted}, not {value!r}")
