@@ -23,7 +23,6 @@ LEAST = {
     "logprobs": 0,
     "temperature": 0,
     "top_k": -1,
-    "custom_output_len": 1,
     "sharegpt_output_len": 1,
     "sonnet_input_len": 1,
     "sonnet_output_len": 1,

@@ -50,9 +50,9 @@ GROUPS = (
             Flag("api-key", "str", "KEY", "sent as Authorization: Bearer KEY; other users of the machine can see it here (default: $OPENAI_API_KEY)"),
             Flag("model", "str", "NAME", "model field of the request (default: the one model that the server lists)"),
             Flag("served-model-name", "str", "NAME", "model field of the request, where it differs from --model"),
-            Flag("ready-check-timeout-sec", "float", "S", "try one request for so long before the run; 0: do not", "600"),
-            Flag("request-timeout", "float", "S", "most time one request may take", "21600"),
-            Flag("connect-timeout", "float", "S", "most time a connection may take to be made", "60"),
+            Flag("ready-check-timeout-sec", "float", "S", "before the run, try one request for so many seconds; 0: do not", "600"),
+            Flag("request-timeout", "float", "S", "seconds that one request may take", "21600"),
+            Flag("connect-timeout", "float", "S", "seconds that a connection may take to be made", "60"),
         ),
     ),
     Group(
@@ -89,7 +89,7 @@ GROUPS = (
     Group(
         "data set custom (JSON lines with prompt and, if wanted, output_tokens)",
         (
-            Flag("custom-output-len", "int", "N", "output tokens of rows that do not say", "256"),
+            Flag("custom-output-len", "int", "N", "output tokens of rows that do not say; -1: every row must", "256"),
             Flag("custom-skip-chat-template", "switch", "", "send the prompts of a completions run as they are"),
         ),
         "custom",
@@ -159,7 +159,7 @@ GROUPS = (
             Flag("ramp-up-start-rps", "float", "RPS", "rate at the start of the ramp"),
             Flag("ramp-up-end-rps", "float", "RPS", "rate at its end"),
             Flag("num-warmups", "int", "N", "requests sent before the run and not counted", "0"),
-            Flag("drain-grace", "float", "S", "time that requests in flight get after the first Ctrl-C", "30"),
+            Flag("drain-grace", "float", "S", "seconds that requests in flight get after the first Ctrl-C", "30"),
         ),
     ),
     Group(
@@ -202,8 +202,8 @@ GROUPS = (
             Flag("save-result", "switch", "", "write the result as JSON"),
             Flag("save-detailed", "switch", "", "with arrays of one entry a request"),
             Flag("append-result", "switch", "", "append it to the file as one more line"),
-            Flag("result-dir", "str", "DIR", "made if missing (default: here)"),
-            Flag("result-filename", "str", "NAME", "default: from label or backend, rate, model, time"),
+            Flag("result-dir", "str", "DIR", "where the result goes, made if missing (default: here)"),
+            Flag("result-filename", "str", "NAME", "name of the result's file (default: from label or backend, rate, model, time)"),
             Flag("label", "str", "TEXT", "stands in the result and in its file's name"),
             Flag("metadata", "list", "KEY=VALUE", "added to the result's top level"),
             Flag("records", "str", "FILE", "one line of JSON a request, written as requests finish"),
