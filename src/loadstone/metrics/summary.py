@@ -7,13 +7,13 @@ import msgspec
 
 class Percentile(msgspec.Struct, frozen=True, kw_only=True):
     """A percentile with its distribution-free 95 % confidence interval. A bound that the sample is too small for is None; `needs` says how many
-    samples would give both.
+    samples would give both (None for p0 and p100, which have no bounds at any size).
     """
 
     value: float
     low: float | None
     high: float | None
-    needs: int
+    needs: int | None
 
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,13 +60,19 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     total_token_throughput: float
     peak_output_tokens_per_s: float | None = None  # most tokens in a one-second bin
     peak_concurrency: int = 0  # most requests in flight at one instant
+    open_loop: bool = False  # requests were due at times of their own: there are figures from planned
+    max_concurrency: int | None = None
     requested_rate: float | None = None  # None: all at once or closed loop
+    planned_rate: float | None = None  # of the schedule as drawn: (sent - 1) / (last due - first due); None in a closed loop
     sent_rate: float | None = None  # (sent - 1) / (last send - first send)
 
     goodput: Goodput | None = None
-    distributions: dict[str, Distribution] = {}  # by metric name, from sent; response_ttft, response_e2el and queue_delay from planned
+    distributions: dict[
+        str, Distribution
+    ] = {}  # by metric name, from sent; response_ttft, response_e2el and queue_delay from planned, open loop only
     itl_basis: str = "event"  # token, event
     token_source: dict[str, int] = {}  # completed requests by where their output token count came from
     prompt_token_source: dict[str, int] = {}
-    warnings: list[str] = []
+    warnings: list[str] = []  # what a reader must know before believing a number, in plain words
+    notes: list[str] = []  # what was done on the way: rows repeated or left out, lengths counted in words ...
     client: dict[str, Any] = {}  # health of the client, see the engine

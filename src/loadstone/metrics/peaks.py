@@ -1,0 +1,54 @@
+"""Peaks: the most that happened at once.
+
+peak output tokens/s = the most output tokens in one of the one-second bins that start at the first send. Tokens, not events: an event holds what
+running usage says, else its request's output tokens are shared evenly over its events; a reply that was not streamed puts all its tokens at its
+end. Only completed requests, so that the bins add up to total output tokens; None when there are none. The last bin, and a run shorter than a
+second, are not scaled up: a bin holds what came in it.
+
+peak concurrency = the most requests in flight at one instant, exactly: +1 at each send, -1 at each end, sorted by time, ends before sends at the same
+nanosecond (ten requests one after another peak at 1). Failed and cancelled requests were in flight too. 0 when nothing was sent.
+"""
+
+import numpy as np
+
+from loadstone.records import ABSENT, Records, Spans
+
+SECOND_NS = 1_000_000_000
+
+
+def peak_output_tokens_per_s(records: Records) -> float | None:
+    """Most output tokens in a one-second bin."""
+    sent = records.sent_ns[records.sent_ns != ABSENT]
+    if not len(sent):
+        return None
+    events = np.diff(records.token_rows)
+    flowing = records.completed & (records.sent_ns != ABSENT) & (events > 0)
+    at_ns = records.token_ns[np.repeat(flowing, events)] + np.repeat(records.sent_ns[flowing], events[flowing])
+    weights = _tokens_of_events(records)[np.repeat(flowing, events)]
+
+    whole = records.completed & (events == 0) & (records.end_ns != ABSENT) & (records.output_tokens > 0)
+    at_ns = np.concatenate((at_ns, records.end_ns[whole]))
+    weights = np.concatenate((weights, records.output_tokens[whole]))
+    if not len(at_ns):
+        return None
+    bins = np.maximum(at_ns - sent.min(), 0) // SECOND_NS
+    return float(np.bincount(bins, weights).max())
+
+
+def peak_concurrency(records: Records) -> int:
+    """Most requests in flight at one instant."""
+    known = (records.sent_ns != ABSENT) & (records.end_ns != ABSENT)
+    times = np.concatenate((records.sent_ns[known], records.end_ns[known]))
+    steps = np.repeat((1, -1), int(known.sum()))
+    in_flight = np.cumsum(steps[np.lexsort((steps, times))])
+    return int(in_flight.max(initial=0))
+
+
+def _tokens_of_events(records: Records) -> Spans:
+    """Tokens of each token event in the order of `records.token_ns`; an event is one token where neither running usage nor the total is known."""
+    events, counts = np.diff(records.token_rows), np.diff(records.token_count_rows)
+    told = (events == counts) & (events > 0)
+    even = np.where(np.isnan(records.output_tokens), 1.0, records.output_tokens / np.maximum(events, 1))
+    weights = np.repeat(even, events)
+    weights[np.repeat(told, events)] = records.token_counts[np.repeat(told, counts)]
+    return weights

@@ -1,0 +1,44 @@
+"""The server's own times, from FastDeploy's `arrival_time` in each event: seconds since the server received the request.
+
+S_TTFT = server time of the first token event. S_ITL = gaps between the server times of neighbouring token events (by event, also where running
+usage is known). S_E2EL = server time of the last token event. S_DECODE = (output tokens - 1) / (last - first server time), in tokens/s. Compared
+with TTFT and E2EL they show what the network and the client add.
+
+Absent (nan) on a server that sends no such times (they are never copied from the client's clock), for replies that were not streamed, and for failed
+and cancelled requests; S_DECODE also with fewer than two output tokens or when both times are the same.
+"""
+
+import numpy as np
+
+from loadstone.metrics.spans import Gaps, Mask, neighbour_gaps
+from loadstone.records import Records, Spans, Times
+
+
+def s_ttft_ns(records: Records) -> Spans:
+    """Server time of the first token event of each request, nan where it is absent."""
+    return _server_time(records, records.server_rows[:-1])
+
+
+def s_e2el_ns(records: Records) -> Spans:
+    """Server time of the last token event of each request, nan where it is absent."""
+    return _server_time(records, records.server_rows[1:] - 1)
+
+
+def s_itl_ns(records: Records) -> Gaps:
+    """The gaps between the server times of every request."""
+    return neighbour_gaps(records, records.server_ns, records.server_rows)
+
+
+def s_decode(records: Records) -> Spans:
+    """Decoding speed of each request in tokens/s by the server's clock, nan where it is absent."""
+    flow_s = (s_e2el_ns(records) - s_ttft_ns(records)) / 1e9
+    steps = records.output_tokens - 1
+    speed: Spans = np.divide(steps, flow_s, out=np.full(len(records), np.nan), where=(steps > 0) & (flow_s > 0))
+    return speed
+
+
+def _server_time(records: Records, positions: Times) -> Spans:
+    times = np.full(len(records), np.nan)
+    told: Mask = records.completed & records.streamed & (np.diff(records.server_rows) > 0)
+    times[told] = records.server_ns[positions[told]]
+    return times

@@ -1,0 +1,110 @@
+"""Distributions: mean, spread and percentiles of a metric's samples, each percentile with how far it can be trusted.
+
+Percentiles interpolate linearly between order statistics (numpy's default, "type 7") for every metric and place. p0 and p100 are minimum and maximum.
+
+The 95 % confidence interval of a percentile p is distribution-free. With n independent samples the number of them at or below the true percentile
+is Binomial(n, p), so [x(l), x(u)] covers it with at least 95 %, where l is the largest rank with P(B < l) <= 2.5 % and u the smallest with P(B >=
+u) <= 2.5 %. Where no such rank exists the sample is too small and the bound is None: p99 needs 368 samples, p95 72, p90 36, p50 6. p0 and p100 have
+no bounds at any size. Samples that hang together (gaps of one reply, requests of one burst) make the interval too narrow: it is a floor of the
+doubt.
+"""
+
+import math
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.errors import UsageError
+from loadstone.metrics.summary import Distribution, Percentile
+
+Samples = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.number[Any]]
+TAIL = 0.025  # probability left out on each side of a 95 % interval
+
+
+def percent(text: str) -> float:
+    """The percentile that `text` names, 0 to 100. Raises UsageError for anything else."""
+    try:
+        value = Decimal(text.strip())
+    except InvalidOperation:
+        value = Decimal("nan")
+    if not (value.is_finite() and 0 <= value <= 100):
+        raise UsageError(f"--metric-percentiles {text!r}: a percentile is a number from 0 to 100, like 50, 99 or 99.9")
+    return float(value)
+
+
+def distribution(name: str, unit: str, samples: Samples, percentiles: Iterable[str], per_unit: float = 1.0) -> Distribution:
+    """The distribution of `samples`, nan left out, in units of `per_unit` (1e6: nanoseconds to ms). All figures None when no sample is left."""
+    if samples.dtype.kind == "f":
+        samples = samples[~np.isnan(samples)]
+    n = len(samples)
+    points = {text: percent(text) for text in percentiles}
+    if n == 0:
+        return Distribution(name=name, unit=unit, count=0)
+    ranks = {0, n - 1} | {rank for p in (50.0, *points.values()) for rank in _needed_ranks(n, p)}
+    ordered = np.partition(samples, sorted(ranks))  # only the ranks that are read are in place: many times faster than a full sort
+    return Distribution(
+        name=name,
+        unit=unit,
+        count=n,
+        mean=float(np.mean(samples)) / per_unit,
+        std=float(np.std(samples)) / per_unit,
+        minimum=float(ordered[0]) / per_unit,
+        median=_percentile(ordered, 50.0, per_unit),
+        maximum=float(ordered[-1]) / per_unit,
+        percentiles={text: _percentile(ordered, p, per_unit) for text, p in points.items()},
+    )
+
+
+class RankBounds(NamedTuple):
+    """Ranks (1-based) of the order statistics that bound a percentile, None where the sample is too small."""
+
+    low: int | None
+    high: int | None
+
+
+@lru_cache(maxsize=1024)
+def rank_bounds(n: int, p: float) -> RankBounds:
+    """The ranks of the 95 % interval of percentile `p` (0 to 100) in `n` samples.
+
+    Binomial probabilities come from the ratio of neighbours, P(k + 1) / P(k) = (n - k) / (k + 1) * q / (1 - q), over all k that carry weight, and are
+    normalised by their sum: no approximation but the digits of a float, at a cost that grows with the root of n.
+    """
+    q = p / 100
+    if n == 0 or not 0 < q < 1:
+        return RankBounds(None, None)
+    reach = 12 * math.sqrt(n * q * (1 - q)) + 60  # what lies outside weighs less than 1e-25
+    first, last = max(0, math.floor(n * q - reach)), min(n, math.ceil(n * q + reach))
+    k = np.arange(first, last, dtype=np.float64)
+    logs = np.concatenate(([0.0], np.cumsum(np.log((n - k) / (k + 1)) + math.log(q) - math.log1p(-q))))
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    below = np.cumsum(weights)  # P(B <= first + i)
+    above = np.cumsum(weights[::-1])[::-1]  # P(B >= first + i)
+    low = first + int(np.searchsorted(below, TAIL, side="right"))  # as many k as have P(B <= k) <= TAIL: l - 1 is the last of them
+    high = first + int(np.sum(above > TAIL))
+    return RankBounds(low if low >= 1 else None, high if high <= n else None)
+
+
+def needed_samples(p: float) -> int | None:
+    """How many samples both bounds of percentile `p` need: least n with max(q, 1 - q) ** n <= 2.5 %. None for p0 and p100: no number will do."""
+    rarest = max(p / 100, 1 - p / 100)
+    return None if rarest >= 1 else math.ceil(math.log(TAIL) / math.log(rarest))
+
+
+def _needed_ranks(n: int, p: float) -> list[int]:
+    """0-based ranks that percentile `p` and its bounds read."""
+    position = (n - 1) * p / 100
+    bounds = rank_bounds(n, p)
+    return [math.floor(position), math.ceil(position), *(rank - 1 for rank in bounds if rank is not None)]
+
+
+def _percentile(ordered: Samples, p: float, per_unit: float) -> Percentile:
+    position = (len(ordered) - 1) * p / 100
+    below, above = float(ordered[math.floor(position)]), float(ordered[math.ceil(position)])
+    low, high = (None if rank is None else float(ordered[rank - 1]) / per_unit for rank in rank_bounds(len(ordered), p))
+    value = below + (above - below) * (position - math.floor(position))
+    return Percentile(value=value / per_unit, low=low, high=high, needs=needed_samples(p))

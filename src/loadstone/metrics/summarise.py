@@ -1,0 +1,95 @@
+"""From the records of a run to its summary: every metric of definitions.md, whether or not it will be printed."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from loadstone.metrics.catalogue import METRICS, MS
+from loadstone.metrics.cautions import cautions
+from loadstone.metrics.goodput import goodput
+from loadstone.metrics.itl import itl_basis
+from loadstone.metrics.outcomes import outcomes
+from loadstone.metrics.peaks import peak_concurrency, peak_output_tokens_per_s
+from loadstone.metrics.spans import Gaps
+from loadstone.metrics.statistics import distribution
+from loadstone.metrics.summary import Distribution, Summary
+from loadstone.metrics.throughput import duration_s, event_rate, per_second, total_tokens
+from loadstone.records import ABSENT, Records
+
+ALWAYS = ("50", "90", "95", "99")  # percentiles that reports show whether or not they were asked for
+
+
+def summarise(
+    records: Records,
+    *,
+    planned: int,
+    dropped: int = 0,
+    percentiles: Sequence[str] = ("99",),
+    slos_ms: Mapping[str, float] | None = None,
+    open_loop: bool = False,
+    requested_rate: float | None = None,
+    max_concurrency: int | None = None,
+    client: Mapping[str, Any] | None = None,
+    notes: Iterable[str] = (),
+) -> Summary:
+    """The summary of a run whose `records` are those of every request that was sent (dropped ones have none).
+
+    `percentiles` as the person gave them ("99", "99.9"). `slos_ms`: limits by metric name, none without goodput. `open_loop`: requests were due at
+    times of their own. `requested_rate`: mean arrivals a second that were asked for, None for all at once, a ramp or a closed loop. `client` and
+    `notes` are passed on. Raises AccountingError if planned, sent and outcomes do not add up, UsageError for a percentile outside 0 to 100 or an
+    unknown SLO.
+    """
+    counts = outcomes(records, planned, dropped)
+    seconds = duration_s(records)
+    input_tokens, output_tokens = total_tokens(records, records.prompt_tokens), total_tokens(records, records.output_tokens)
+    both = (records.planned_ns != ABSENT) & (records.sent_ns != ABSENT)
+    summary = Summary(
+        planned=counts.planned,
+        sent=counts.sent,
+        dropped=counts.dropped,
+        completed=counts.completed,
+        failed=counts.failed,
+        cancelled=counts.cancelled,
+        failures=counts.failures,
+        failure_examples=counts.examples,
+        duration_s=seconds,
+        total_input_tokens=input_tokens,
+        total_output_tokens=output_tokens,
+        request_throughput=per_second(counts.completed, seconds),
+        output_throughput=per_second(output_tokens, seconds),
+        total_token_throughput=per_second(input_tokens + output_tokens, seconds),
+        peak_output_tokens_per_s=peak_output_tokens_per_s(records),
+        peak_concurrency=peak_concurrency(records),
+        open_loop=open_loop,
+        max_concurrency=max_concurrency,
+        requested_rate=requested_rate,
+        planned_rate=event_rate(records.planned_ns[both]) if open_loop else None,
+        sent_rate=event_rate(records.sent_ns),
+        goodput=goodput(records, slos_ms, open_loop) if slos_ms else None,
+        distributions=_distributions(records, [*percentiles, *ALWAYS], open_loop),
+        itl_basis=itl_basis(records),
+        token_source=_sources(records, records.token_source),
+        prompt_token_source=_sources(records, records.prompt_token_source),
+        notes=list(notes),
+        client=dict(client or {}),
+    )
+    return msgspec.structs.replace(summary, warnings=cautions(records, summary, percentiles))
+
+
+def _distributions(records: Records, percentiles: Sequence[str], open_loop: bool) -> dict[str, Distribution]:
+    found: dict[str, Distribution] = {}
+    for name, metric in METRICS.items():
+        if metric.planned and not open_loop:
+            continue
+        samples = metric.samples(records)
+        values = samples.values if isinstance(samples, Gaps) else samples
+        found[name] = distribution(name, metric.unit, values, percentiles, per_unit=1e6 if metric.unit == MS else 1.0)
+    return found
+
+
+def _sources(records: Records, sources: list[str | None]) -> dict[str, int]:
+    """Completed requests by where a token count of theirs came from; those without a count are `unknown`."""
+    return dict(Counter(sources[row] or "unknown" for row in np.flatnonzero(records.completed)).most_common())
