@@ -111,6 +111,10 @@ class Connection:
         now = time.monotonic_ns()
         self.sent_ns = now if sent_ns is None else sent_ns
         self.quiet_since_ns = now
+        self.put(request)
+
+    def put(self, request: bytes) -> None:
+        """Hand bytes to the kernel; what it does not take now goes when it has room."""
         try:
             done = self.sock.send(request)
         except BlockingIOError:

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loadstone.engine.clock import KERNEL_STAMPS, Timer
 from loadstone.engine.connection import HEAD, Connection, UserClockConnection
@@ -20,6 +21,9 @@ from loadstone.engine.poller import IN, new_poller
 from loadstone.engine.settings import Job, Phase
 from loadstone.engine.spool import NO_TIME, Captured, SpoolWriter
 from loadstone.plan import NONE, Plan
+
+if TYPE_CHECKING:
+    import ssl
 
 BATCH = 128  # sockets read between two looks at what is due
 ENDS_SLICE_NS = 600_000
@@ -37,6 +41,11 @@ class Worker:
         self.job, self.counters = job, counters
         self.kernel_stamps = KERNEL_STAMPS and job.clock != "user"
         self._connection: type[Connection] = Connection if self.kernel_stamps else UserClockConnection
+        self.tls_context: ssl.SSLContext | None = None
+        if job.tls:
+            from loadstone.engine.tls import TlsConnection, context_of
+
+            self._connection, self.tls_context = TlsConnection, context_of(job.tls)
         self._poller, self._timer = new_poller(), Timer()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._watched: dict[int, int] = {}
@@ -53,7 +62,8 @@ class Worker:
         self.ends: deque[Connection] = deque()
         self._waiting: deque[tuple[int, int, int, int]] = deque()  # due requests without a connection yet: index, planned, tries, sent
         self.in_flight = 0
-        self.stopping = self.cancelling = False
+        self._pacer: Pacer  # of the phase that runs
+        self.running = self.stopping = self.cancelling = False
         self._last_connect_error, self._refused = "", 0  # addresses that failed in a row
 
     # watching descriptors
@@ -93,14 +103,17 @@ class Worker:
         """Execute the phase from `start_ns` on. Returns the number of requests sent."""
         counters, spool = self.counters, self._spool
         self._pacer = pacer = Pacer(self._plan, feed, start_ns)
+        self.running = True
+        if self.stopping:
+            self.stop()
         self._sent = 0
         gc.collect()
         gc.freeze()
         gc.disable()
+        while (early_ns := start_ns - time.monotonic_ns()) > 0:
+            self._turn(early_ns / 1e9)
         self._next_sweep_ns = time.monotonic_ns() + SWEEP_NS
         while True:
-            if self.stopping:
-                pacer.index = None
             if pacer.index is None and not self.in_flight:
                 break
             self._turn(self._until_next())
@@ -117,6 +130,7 @@ class Worker:
                     counters[Count.LONGEST_STALL_NS] = stall
                 self._next_sweep_ns = now + SWEEP_NS
                 self._sweep(now)
+        self.running = False
         spool.close()
         gc.enable()
         return self._sent
@@ -311,10 +325,13 @@ class Worker:
     def stop(self) -> None:
         """Send no more; those in flight go on."""
         self.stopping = True
+        if self.running:
+            self._pacer.index = None
 
     def cancel(self) -> None:
         """Send no more and end those in flight."""
-        self.stopping = self.cancelling = True
+        self.cancelling = True
+        self.stop()
         while self._waiting:
             self._fail_waiting(End.CANCELLED, "cancelled before a connection was open")
         for connection in list(self.connections):

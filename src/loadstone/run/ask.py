@@ -1,0 +1,82 @@
+"""One request and its whole reply, blocking: for the ready check, the list of models and the profiler, none of which are measured.
+
+It captures an Exchange as the engine does, so that the same decoding says what a reply means; a connection of its own, closed afterwards.
+"""
+
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from loadstone.engine.ends import End
+from loadstone.engine.exchange import Exchange
+from loadstone.engine.framing import Framing
+from loadstone.target import Target
+
+QUIET_AFTER_DONE_S = 0.5
+
+
+def ask(
+    target: Target,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    body: bytes = b"",
+    *,
+    timeout_s: float,
+    index: int = 0,
+    tls: ssl.SSLContext | None = None,
+) -> Exchange:
+    """Send one request and read its reply until it ends or `timeout_s` is over. Transport faults are in the Exchange, not raised."""
+    fields = {"host": target.host_header, **headers, "connection": "close"}
+    if body or method == "POST":
+        fields["content-length"] = str(len(body))
+    head = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items()) + "\r\n"
+    until = time.monotonic() + timeout_s
+    sent_ns: int | None = None
+    reads: list[bytes] = []
+    stamps: list[int] = []
+
+    def exchange(end: End, detail: str = "") -> Exchange:
+        return Exchange(
+            index=index, worker=0, planned_ns=None, sent_ns=sent_ns, end_ns=stamps[-1] if end == End.COMPLETE and stamps else time.monotonic_ns(),
+            end=end, detail=detail, raw=b"".join(reads), stamps_ns=np.array(stamps, np.int64),
+            read_ends=np.cumsum([len(read) for read in reads], dtype=np.int64),
+        )  # fmt: skip
+
+    try:
+        sock = socket.create_connection((target.host, target.port), timeout=timeout_s)
+    except TimeoutError:
+        return exchange(End.CONNECT_TIMEOUT, f"no connection within {timeout_s:g} s")
+    except OSError as error:
+        return exchange(End.NOT_CONNECTED, error.strerror or str(error))
+    with sock:
+        try:
+            if tls is not None:
+                sock = tls.wrap_socket(sock, server_hostname=target.host)
+            sent_ns = time.monotonic_ns()
+            sock.sendall(head.encode("latin-1") + body)
+            framing = Framing()
+            while (left := until - time.monotonic()) > 0:
+                done = b"[DONE]" in b"".join(reads[-2:])
+                sock.settimeout(min(left, QUIET_AFTER_DONE_S) if done else left)
+                try:
+                    data = sock.recv(65536)
+                except TimeoutError:
+                    if done:
+                        return exchange(End.OPEN_AFTER_DONE)
+                    break
+                if not data:
+                    by_close = framing.ends_by_close(b"".join(reads).partition(b"\r\n\r\n")[0])
+                    return exchange(End.COMPLETE if by_close else End.CLOSED, "" if by_close else "the server closed the connection")
+                stamps.append(time.monotonic_ns())
+                reads.append(data)
+                if framing.feed(data):
+                    return exchange(End.BAD_HTTP, framing.broken) if framing.broken else exchange(End.COMPLETE)
+            return exchange(End.REQUEST_TIMEOUT, f"not finished within {timeout_s:g} s")
+        except ssl.SSLError as error:
+            return exchange(End.NOT_CONNECTED, f"TLS: {getattr(error, 'verify_message', '') or error.reason or error}")
+        except OSError as error:
+            return exchange(End.RESET if isinstance(error, ConnectionError) else End.CLOSED, error.strerror or str(error))

@@ -1,0 +1,178 @@
+"""The decoder as a process: follows the workers' spools as they grow and makes a record of each exchange, out of the engine's way.
+
+On Linux it runs only when nobody else wants the processor, until the load is over: a worker that wakes up never waits for it. Records go to the
+records file as requests finish, and to `out` for the report at the end.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from loadstone.backends import get
+from loadstone.config import RunConfig
+from loadstone.decode.reply import decode
+from loadstone.engine.counters import Counters, Decoded
+from loadstone.engine.exchange import Exchange
+from loadstone.engine.spool_reader import SpoolReader
+from loadstone.plan import Plan
+from loadstone.records import CANCELLED, COMPLETED, Record, RunHeader, encode_record, write_header
+
+PAUSE_S = 0.05
+
+
+class DecoderJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What to decode and where to. `tokenizer` says how to load one, should a reply have to be counted; None: there is none."""
+
+    plan: str
+    spool: str
+    workers: int
+    remove: bool
+    backend: str
+    request_id_prefix: str
+    target: str
+    keep_text: bool
+    records: str | None
+    header: RunHeader
+    out: str
+    counters: str
+    tokenizer: dict[str, Any] | None  # fields of RunConfig
+    debug: bool = False
+
+
+def records_of(
+    exchanges: Iterator[Exchange], plan: Plan, job: DecoderJob, count_tokens: Callable[[str], int] | None
+) -> Iterator[tuple[Record, Exchange]]:
+    """Exchanges as records, completed by what the plan knows of them."""
+    backend = get(job.backend)
+    for exchange in exchanges:
+        record = decode(exchange, backend, count_tokens=count_tokens, keep_text=job.keep_text)
+        planned = plan[exchange.index]
+        record.request_id = f"{job.request_id_prefix}{exchange.index}"
+        record.target, record.model = job.target, planned.model
+        record.conversation, record.turn = planned.conversation, planned.turn
+        if record.prompt_tokens is None and planned.prompt_tokens is not None:
+            record.prompt_tokens, record.prompt_token_source = planned.prompt_tokens, "local"
+        yield record, exchange
+
+
+def token_counter(fields: dict[str, Any] | None) -> Callable[[str], int] | None:
+    """Counts the tokens of a text, by a tokenizer that is loaded when the first text comes."""
+    if fields is None:
+        return None
+    loaded: list[Callable[[str], int]] = []
+
+    def count(text: str) -> int:
+        if not loaded:
+            from loadstone.tokenizer import load_tokenizer
+
+            tokenizer, _ = load_tokenizer(RunConfig(**fields))
+            assert tokenizer is not None
+            loaded.append(tokenizer.count)
+        return loaded[0](text)
+
+    return count
+
+
+class _Tally:
+    """The decoder's row of the shared counters, for the live display."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._row = counters.row(0)
+
+    def add(self, record: Record) -> None:
+        row = self._row
+        row[{COMPLETED: Decoded.COMPLETED, CANCELLED: Decoded.CANCELLED}.get(record.status, Decoded.FAILED)] += 1
+        if record.status == COMPLETED:
+            row[Decoded.OUTPUT_TOKENS] += record.output_tokens or 0
+            row[Decoded.PROMPT_TOKENS] += record.prompt_tokens or 0
+            if record.first_token_ns is not None and record.sent_ns is not None:
+                row[Decoded.TTFT_SUM_NS] += record.first_token_ns - record.sent_ns
+                row[Decoded.TTFT_COUNT] += 1
+
+
+def follow(job: DecoderJob, finished: Callable[[], bool], out: IO[bytes], records: IO[bytes] | None) -> int:
+    """Decode until `finished` and nothing is left. Returns the number of records."""
+    plan = Plan(Path(job.plan))
+    tally = _Tally(Counters(Path(job.counters)))
+    readers = [SpoolReader(Path(job.spool), worker, remove=job.remove) for worker in range(job.workers)]
+    count_tokens, total = token_counter(job.tokenizer), 0
+    packer = msgspec.msgpack.Encoder()
+    while True:
+        last = finished()
+        fresh = 0
+        for reader in readers:
+            for record, exchange in records_of(reader.read(), plan, job, count_tokens):
+                if records:
+                    records.write(encode_record(record))
+                if job.debug:
+                    _show(record, exchange, plan)
+                packed = packer.encode(record)
+                out.write(len(packed).to_bytes(4, "little") + packed)
+                tally.add(record)
+                fresh += 1
+        total += fresh
+        if records and fresh:
+            records.flush()
+        if not fresh:
+            if last:
+                return total
+            time.sleep(PAUSE_S)
+
+
+def read_out(path: Path) -> Iterator[Record]:
+    """The records that `follow` wrote to `out`, one at a time."""
+    unpacker = msgspec.msgpack.Decoder(Record)
+    with path.open("rb") as file:
+        while len(size := file.read(4)) == 4:
+            yield unpacker.decode(file.read(int.from_bytes(size, "little")))
+
+
+def _show(record: Record, exchange: Exchange, plan: Plan) -> None:
+    body = plan.body(exchange.index).decode("utf-8", "replace")
+    reply = exchange.raw.decode("utf-8", "replace")
+    print(f"--- {record.request_id} {record.status} {record.error}\n> {body}\n{reply}", file=sys.stderr, flush=True)
+
+
+def _step_back(idle: bool) -> None:
+    """Take the processor only when nobody else wants it, or as any other process again."""
+    if sys.platform == "linux":
+        try:
+            os.sched_setscheduler(0, os.SCHED_IDLE if idle else os.SCHED_OTHER, os.sched_param(0))
+        except OSError:  # some containers forbid it: then it competes, and the health figures show it
+            return
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return
+    job = msgspec.json.decode(line, type=DecoderJob)
+    _step_back(True)
+    over = False
+
+    def finished() -> bool:
+        """Any word, or the end of standard input, says that the workers are done."""
+        nonlocal over
+        if not over and select.select([0], [], [], 0)[0]:
+            over = True
+            _step_back(False)
+        return over
+
+    with Path(job.out).open("wb") as out, Path(job.records or os.devnull).open("wb") as records:
+        write_header(records, job.header)
+        total = follow(job, finished, out, records if job.records else None)
+    times = os.times()
+    sys.stdout.write(msgspec.json.encode({"said": "done", "records": total, "cpu_s": times.user + times.system}).decode() + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

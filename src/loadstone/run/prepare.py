@@ -1,0 +1,105 @@
+"""From a configuration to what can be executed: the workload encoded into plans, the server's addresses, the job of each worker."""
+
+import math
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from loadstone import plan as plans
+from loadstone.backends.base import Backend, Options, encode
+from loadstone.config import RunConfig, load_hyperparameters
+from loadstone.engine.settings import Address, Job, Tls
+from loadstone.errors import NotReadyError
+from loadstone.plan import NONE, Plan
+from loadstone.schedule import arrivals
+from loadstone.target import Target
+from loadstone.tokenizer import Tokenizer
+from loadstone.workload import load_workload
+from loadstone.workload.lora import assign_models
+from loadstone.workload.seeds import rng_for
+
+WARM_UP_SEED = 0x5741524D  # warm-ups draw from another seed: their prompts must not warm a prefix cache for the measured ones
+AHEAD_S, FEW, MANY = 0.5, 4, 512  # open loop: connections ready at the start, for so many seconds of arrivals, and the bounds of that guess
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan with what the workload had to say about it."""
+
+    plan: Plan
+    notes: list[str]
+    skipped: dict[str, int]
+    last_due_ns: int | None  # None in a closed loop
+
+
+def options_of(config: RunConfig, model: str) -> Options:
+    """What all requests of the run share."""
+    sampling = {name: value for name in ("temperature", "top_p", "top_k", "min_p") if (value := getattr(config, name)) is not None}
+    return Options(
+        model=model,
+        stream=not config.no_stream_request,
+        sampling=sampling,
+        ignore_eos=config.ignore_eos,
+        logprobs=config.logprobs,
+        use_beam_search=config.use_beam_search,
+        continuous_usage=config.continuous_usage_stats,
+        overrides=load_hyperparameters(config),
+    )
+
+
+def measured_plan(config: RunConfig, folder: Path, backend: Backend, options: Options, tokenizer: Tokenizer | None) -> Prepared:
+    """The plan of the measured run."""
+    workload = load_workload(config, tokenizer)
+    prompts = workload.prompts
+    if config.lora_modules:
+        prompts = assign_models(prompts, config.lora_modules, config.lora_assignment, rng_for(config.seed, "lora"))
+    process = arrivals(config)
+    offsets = None if process is None else process.offsets(config.num_prompts, rng_for(config.seed, "gaps")).tolist()
+    plan = plans.build(
+        folder, prompts, offsets, lambda prompt: encode(backend, prompt, options), model=options.model, keep_texts=config.save_detailed
+    )
+    last = plan.due_ns(len(plan) - 1) if len(plan) else NONE
+    return Prepared(plan=plan, notes=workload.notes, skipped=workload.skipped, last_due_ns=None if last == NONE else last)
+
+
+def warm_up_plan(config: RunConfig, count: int, folder: Path, backend: Backend, options: Options, tokenizer: Tokenizer | None) -> Plan:
+    """The plan of `count` requests that are not measured: of the same kind, from another seed, in a closed loop, by the run's own model."""
+    other = msgspec.structs.replace(config, num_prompts=count, seed=config.seed ^ WARM_UP_SEED, shuffle=True, no_oversample=False)
+    return plans.build(folder, load_workload(other, tokenizer).prompts, None, lambda prompt: encode(backend, prompt, options), model=options.model)
+
+
+def connections_for(config: RunConfig, requests: int) -> int:
+    """Connections to have open before the clock starts: as many as a closed loop or a burst will use; in an open loop, some to begin with."""
+    cap = min(config.max_concurrency or requests, requests)
+    if math.isinf(config.request_rate) and config.ramp_up_strategy is None:
+        return cap
+    rate = config.ramp_up_start_rps if config.ramp_up_strategy else config.request_rate
+    return min(cap, max(FEW, min(MANY, math.ceil((rate or 0) * AHEAD_S))))
+
+
+def resolve(target: Target) -> list[Address]:
+    """The server's addresses, in the order to try them."""
+    try:
+        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise NotReadyError(f"the host {target.host!r} has no address ({error.strerror}): is it spelled rightly (--host, --base-url)?") from None
+    return [Address(family=int(family), sockaddr=cast(tuple[str | int, ...], sockaddr)) for family, _, _, _, sockaddr in found]
+
+
+def job_of(config: RunConfig, target: Target, endpoint: str, headers: Mapping[str, str], addresses: list[Address], counters: Path) -> Job:
+    """What a worker is told (worker 0; the others differ by their number)."""
+    lines = [f"POST {target.path_of(endpoint)} HTTP/1.1", f"host: {target.host_header}"]
+    lines += [f"{name}: {value}" for name, value in headers.items() if name not in ("host", "x-request-id")]
+    return Job(
+        workers=config.workers,
+        addresses=addresses,
+        tls=Tls(server_name=target.host) if target.scheme == "https" else None,
+        head="\r\n".join(lines) + f"\r\nx-request-id: {config.request_id_prefix}",
+        tail="\r\ncontent-length: ",
+        clock=config.clock,
+        connect_timeout_s=config.connect_timeout,
+        request_timeout_s=config.request_timeout,
+        counters=str(counters),
+    )

@@ -1,0 +1,113 @@
+"""What is asked of the server outside the measured time: is it ready, which model does it serve, start and stop its profiler."""
+
+import ssl
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from loadstone import __version__
+from loadstone.backends.base import Backend
+from loadstone.config import RunConfig
+from loadstone.decode.http import read_reply
+from loadstone.decode.reply import decode
+from loadstone.engine.ends import End
+from loadstone.errors import NotReadyError, UsageError
+from loadstone.records import COMPLETED, Record
+from loadstone.run.ask import ask
+from loadstone.target import Target
+
+PAUSE_S = 1.0  # between two tries
+PROBE_S = 60.0  # for a question that needs no generation
+HOPELESS = {400, 401, 403, 404, 405, 410, 413, 415, 422, 501}  # the server has understood, and will not
+
+
+def request_headers(config: RunConfig) -> dict[str, str]:
+    """The headers of every call of the run, by their names in small letters; those a person asked for win over our own."""
+    own = {"user-agent": f"loadstone/{__version__}", "accept": "*/*", "content-type": "application/json"}
+    return own | {name.lower(): value for name, value in config.request_headers().items()}
+
+
+class Server:
+    """One server, as the run's own questions reach it."""
+
+    def __init__(self, target: Target, headers: Mapping[str, str], tls: ssl.SSLContext | None = None) -> None:
+        self.target, self.headers, self.tls = target, headers, tls
+
+    def ready(
+        self,
+        backend: Backend,
+        endpoint: str,
+        body: bytes,
+        prefix: str,
+        timeout_s: float,
+        tell: Callable[[str], None],
+    ) -> Record:
+        """Try one test request until it succeeds. Raises NotReadyError with the server's own words when it will not, or when the time is over."""
+        until = time.monotonic() + timeout_s
+        told = ""
+        while True:
+            headers = {**self.headers, "x-request-id": f"{prefix}-ready"}
+            left = max(until - time.monotonic(), 0.001)
+            exchange = ask(self.target, "POST", self.target.path_of(endpoint), headers, body, timeout_s=left, tls=self.tls)
+            record = decode(exchange, backend)
+            if record.status == COMPLETED:
+                return record
+            self._give_up_on(record, endpoint)
+            if time.monotonic() + PAUSE_S >= until:
+                raise NotReadyError(
+                    f"the server at {self.target.url_of(endpoint)} was not ready within {timeout_s:g} s: {record.error}. "
+                    "Is it running, and is this its address? --ready-check-timeout-sec sets how long to wait."
+                )
+            if record.error != told:
+                told = record.error
+                tell(f"waiting for {self.target.url_of(endpoint)}: {told}")
+            time.sleep(PAUSE_S)
+
+    def _give_up_on(self, record: Record, endpoint: str) -> None:
+        """Raise when trying again cannot help."""
+        url, status = self.target.url_of(endpoint), record.http_status
+        if status in HOPELESS:
+            remedy = {
+                401: " Set OPENAI_API_KEY, or give the key with --header Authorization='Bearer ...'.",
+                403: " The key that was sent may not use this model or path.",
+                404: " Is the path right (--base-url, --endpoint) and the model one that the server has (--model, --served-model-name)?",
+                405: " Is the path right (--endpoint)?",
+            }.get(status or 0, " The test request is the workload's first prompt; --ready-check-timeout-sec 0 skips it.")
+            raise NotReadyError(f"the server refused the test request to {url}: {record.error}.{remedy}")
+        if record.reason == "tls" or "certificate" in record.error.lower():
+            raise NotReadyError(f"no secure connection to {url}: {record.error}.")
+
+    def model(self, timeout_s: float) -> str:
+        """The one model that the server lists. Raises UsageError when it lists none or several: --model must then say which."""
+        until = time.monotonic() + timeout_s
+        path = self.target.path_of("/v1/models")
+        while True:
+            exchange = ask(self.target, "GET", path, self.headers, timeout_s=PROBE_S, tls=self.tls)
+            if exchange.end in (End.COMPLETE, End.CLOSED) and exchange.raw:
+                break
+            if time.monotonic() + PAUSE_S >= until:
+                raise NotReadyError(f"no --model was given, and {self.target.url_of('/v1/models')} does not answer: {exchange.detail}")
+            time.sleep(PAUSE_S)
+        reply = read_reply(exchange)
+        try:
+            names = [entry["id"] for entry in msgspec.json.decode(reply.body)["data"]] if reply.status == 200 else []
+        except (msgspec.DecodeError, KeyError, TypeError):
+            names = []
+        if len(names) == 1:
+            return str(names[0])
+        listed = f"lists {len(names)} models ({', '.join(map(str, names[:5]))})" if names else f"lists none (HTTP {reply.status})"
+        raise UsageError(f"give --model: {self.target.url_of('/v1/models')} {listed}")
+
+    def profile(self, action: str) -> str | None:
+        """POST start_profile or stop_profile. None if the server did it, else why not."""
+        exchange = ask(self.target, "POST", self.target.path_of(f"/{action}"), self.headers, timeout_s=PROBE_S, tls=self.tls)
+        if exchange.end not in (End.COMPLETE, End.CLOSED) or not exchange.raw:
+            return f"{action}: {exchange.detail}"
+        status = read_reply(exchange).status
+        return None if status is not None and 200 <= status < 300 else f"{action}: HTTP {status}"
+
+
+def tls_context(target: Target) -> ssl.SSLContext | None:
+    """How https is spoken: verified, by the system's authorities. None for plain http."""
+    return ssl.create_default_context() if target.scheme == "https" else None
