@@ -4,14 +4,17 @@ A backend does no I/O and keeps no state between requests. `body` runs before th
 event, with the `Reply` it is building.
 """
 
+import json
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
+from loadstone.backends.messages import server_message
+from loadstone.errors import UsageError
 from loadstone.workload.base import Prompt
 
-__all__ = ["Backend", "Emission", "Event", "Options", "Prompt", "Reply", "Usage", "json_object"]
+__all__ = ["Backend", "Batch", "Emission", "Event", "Options", "Prompt", "Reply", "Usage", "encode", "json_object", "merge"]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +51,24 @@ class Emission(msgspec.Struct, frozen=True):
     output_tokens: int | None = None
     server_ns: int | None = None
 
+    @property
+    def visible(self) -> bool:
+        """Whether it belongs to the answer: text or a tool call, not reasoning, not tokens that brought nothing to see."""
+        return bool(self.text or self.tool_call)
+
+
+class Batch(msgspec.Struct):
+    """The token events of a whole reply at once. `events`: which events they were, ascending; the lists after it have one entry a token event, or
+    are empty when not every one of them told it.
+    """
+
+    events: list[int]
+    text: str
+    reasoning: str
+    first_visible: int | None  # position in `events`
+    output_tokens: list[int]  # running usage after each
+    server_ns: list[int]
+
 
 class Usage(msgspec.Struct, frozen=True):
     """Token counts as the server stated them; None where it did not."""
@@ -56,12 +77,17 @@ class Usage(msgspec.Struct, frozen=True):
     output_tokens: int | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    total_tokens: int | None = None  # as stated, never added up here
+
+    def then(self, later: "Usage") -> "Usage":
+        """This usage after a later one: the last stated value of each count."""
+        return Usage(*(old if new is None else new for old, new in zip(msgspec.structs.astuple(self), msgspec.structs.astuple(later), strict=True)))
 
 
 class Reply:
     """What is known of one reply while its events are read in order."""
 
-    __slots__ = ("done", "error", "finish_reason", "finished", "usage")
+    __slots__ = ("begun", "done", "error", "finish_reason", "finished", "running", "usage")
 
     def __init__(self) -> None:
         self.error: str | None = None
@@ -69,22 +95,33 @@ class Reply:
         self.finished = False  # the server said that generation ended
         self.done = False  # the end mark of the stream ([DONE]) was seen
         self.usage = Usage()
+        self.begun = False  # a token event has come
+        self.running: int | None = None  # output tokens so far, by the usage of the last event; None: it had none
 
     def fail(self, error: Any) -> None:
         """The server reported an error: the first one stands. `error` is a text or the API's error object."""
-        raise NotImplementedError
+        if self.error is None:
+            self.error = server_message(error)
 
     def finish(self, reason: str | None = None, output_tokens: int | None = None) -> None:
         """The server said that generation ended, and why, and how many tokens it made, where it tells."""
-        raise NotImplementedError
+        self.finished = True
+        if reason is not None:
+            self.finish_reason = reason
+        if output_tokens is not None:
+            self.usage = self.usage.then(Usage(output_tokens=output_tokens))
 
 
 class Backend(ABC):
     """One API family."""
 
-    name: ClassVar[str]
-    aliases: ClassVar[tuple[str, ...]] = ()
-    path: ClassVar[str]  # default of --endpoint
+    name: str
+    path: str  # default of --endpoint
+    sampling: frozenset[str] = frozenset()  # sampling flags it has
+    has_ignore_eos = False
+    has_beam_search = False
+    has_logprobs = False
+    has_continuous_usage = False
 
     @abstractmethod
     def body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
@@ -92,13 +129,77 @@ class Backend(ABC):
 
     @abstractmethod
     def read(self, event: Event, reply: Reply) -> Emission | None:
-        """What one event of a stream means: an Emission if it is a token event, else None. May update `reply`."""
+        """What one event of a stream means: an Emission if it is a token event, else None. May update `reply`.
+
+        Raises ValueError, naming the payload, when the event is not what this API sends.
+        """
 
     @abstractmethod
     def read_whole(self, document: dict[str, Any], reply: Reply) -> Emission | None:
         """What a reply that is one JSON document means."""
 
+    def read_many(self, payloads: list[bytes], reply: Reply) -> Batch | None:
+        """The same as `read` over all events of a reply that ended in [DONE] (left out here), faster; None, with `reply` untouched, when it must be
+        read event by event.
+        """
+        return None
+
+    def check(self, options: Options) -> None:
+        """Raises UsageError when the run asks for something that this API has not."""
+        asked = {
+            "--ignore-eos": options.ignore_eos and not self.has_ignore_eos,
+            "--use-beam-search": options.use_beam_search and not self.has_beam_search,
+            "--logprobs": options.logprobs is not None and not self.has_logprobs,
+            "--continuous-usage-stats": options.continuous_usage and not self.has_continuous_usage,
+        }
+        asked |= {"--" + name.replace("_", "-"): True for name in options.sampling if name not in self.sampling}
+        if missing := [flag for flag, lacks in asked.items() if lacks]:
+            raise UsageError(
+                f"backend {self.name} has no {', '.join(missing)}: leave it out, choose another --backend, or, if your server takes such a field, "
+                "send it with --extra-body"
+            )
+
+
+MAX_TOKENS = {"max_tokens", "max_completion_tokens"}
+
+
+def merge(body: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`over` over `body`, field by field. A wanted length spelled one way replaces the other spelling: a server that knows both would follow ours."""
+    if named := MAX_TOKENS & over.keys():
+        body = {name: value for name, value in body.items() if name not in MAX_TOKENS - named}
+    return body | over
+
+
+def encode(backend: Backend, prompt: Prompt, options: Options) -> bytes:
+    """The request's body as compact JSON: the backend's, then the overrides, which have the last word.
+
+    A body whose stream they turn off loses `stream_options` (servers refuse one without the other).
+    """
+    body = merge(backend.body(prompt, options), options.overrides)
+    if not body.get("stream") and "stream_options" not in options.overrides:
+        body.pop("stream_options", None)
+    return msgspec.json.encode(body)
+
 
 def json_object(data: bytes) -> dict[str, Any]:
-    """The JSON object in `data`. Raises ValueError naming the payload when it is none."""
-    raise NotImplementedError
+    """The JSON object in `data`. Raises ValueError naming the payload when it is none.
+
+    What servers really send is read: NaN and Infinity (log-probabilities), lone surrogates (an emoji cut in two), bytes that are no UTF-8 (they
+    become U+FFFD, as in a browser).
+    """
+    try:
+        value = msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        try:
+            value = json.loads(data.decode("utf-8", "replace"))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"malformed JSON ({error}): {excerpt(data)}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"malformed event, no JSON object: {excerpt(data)}")
+    return value
+
+
+def excerpt(data: bytes) -> str:
+    """The payload for an error message: one line, at most 200 characters."""
+    text = " ".join(data[:1000].decode("utf-8", "replace").split())
+    return text if len(text) <= 200 else text[:200] + " ..."

@@ -1,0 +1,27 @@
+"""OpenAI chat completions: POST /v1/chat/completions.
+
+The wanted length goes out as `max_completion_tokens` alone. OpenAI has deprecated `max_tokens` and refuses it for its reasoning models; vLLM,
+SGLang and FastDeploy mark it deprecated too and read `max_completion_tokens` first; llama.cpp reads both since February 2026 (before, and in forks
+and in llama-cpp-python, only `max_tokens`: there a reply runs to its natural end). Sending both is refused by OpenAI. For such a server:
+`--extra-body '{"max_tokens": 128}'`, which takes the place of the other spelling.
+"""
+
+from typing import Any
+
+from loadstone.backends.base import Options, Prompt, merge
+from loadstone.backends.openai import OpenAI
+from loadstone.backends.openai_body import fields
+
+
+class OpenAIChat(OpenAI):
+    name = "openai-chat"
+    path = "/v1/chat/completions"
+
+    def body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
+        messages = prompt.messages if prompt.messages is not None else [{"role": "user", "content": prompt.text}]
+        body: dict[str, Any] = {"model": prompt.model or options.model, "messages": messages}
+        if prompt.output_tokens is not None:
+            body["max_completion_tokens"] = prompt.output_tokens
+        if options.logprobs is not None:
+            body |= {"logprobs": True, "top_logprobs": options.logprobs}
+        return merge(body | fields(options), prompt.extra)

@@ -1,0 +1,91 @@
+"""Whether a request succeeded, and if not, why: a sentence for a person and a short kind to count by.
+
+Success needs a 2xx status, a body that ended properly, no error of the server anywhere in it, a finish_reason that is no error, and a proper end:
+[DONE] or a finish_reason. What happens on the wire after [DONE] does not matter any more.
+"""
+
+from typing import NamedTuple
+
+from loadstone.backends.base import json_object
+from loadstone.backends.messages import server_message
+from loadstone.decode.body import Response
+from loadstone.decode.reading import Reading
+from loadstone.engine.exchange import End, Exchange
+from loadstone.records import CANCELLED, COMPLETED, FAILED
+
+# recover_stop is FastDeploy's: preempted, and "the result is incomplete"
+BAD_FINISHES = {"error", "abort", "aborted", "cancelled", "canceled", "recover_stop"}
+
+_TRANSPORT = {
+    End.CLOSED: ("closed", "connection closed by the server before the reply was complete"),
+    End.RESET: ("reset", "connection reset by the server"),
+    End.NOT_CONNECTED: ("not connected", "could not connect"),
+    End.CONNECT_TIMEOUT: ("connect timeout", "connect timeout: no connection in time (--connect-timeout)"),
+    End.REQUEST_TIMEOUT: ("request timeout", "request timeout: the reply was not complete in time (--request-timeout)"),
+    End.IDLE_TIMEOUT: ("idle timeout", "idle timeout: the server sent nothing for too long"),
+    End.OPEN_AFTER_DONE: ("no end", "the body was left open, and without an end mark"),
+    End.CANCELLED: ("cancelled", "cancelled: the run was stopped while this request was in flight"),
+    End.NOT_SENT: ("not sent", "not sent: the run stopped before"),
+    End.BAD_HTTP: ("bad http", "not an HTTP reply"),
+}
+
+
+class Outcome(NamedTuple):
+    status: str
+    reason: str = ""
+    error: str = ""
+
+
+def outcome(exchange: Exchange, response: Response, reading: Reading | None) -> Outcome:
+    """The verdict. `reading` is None for a reply whose body says nothing about tokens (no head, or a status other than 2xx)."""
+    if exchange.end == End.NOT_SENT:
+        return _transport(exchange, response)
+    if response.status is not None and not 200 <= response.status < 300:
+        return Outcome(FAILED, f"http {response.status}", _refusal(response))
+    if reading is not None and not (exchange.end == End.CANCELLED and not reading.reply.done):
+        reply = reading.reply
+        broken = not reading.streamed and not _ended(exchange, response)  # half a document is no malformed document
+        if reply.error is not None:
+            return Outcome(FAILED, "server error", reply.error)
+        if reading.malformed and not broken:
+            return Outcome(FAILED, "json", reading.malformed)
+        if reply.finish_reason is not None and reply.finish_reason.lower() in BAD_FINISHES:
+            return Outcome(FAILED, f"finish {reply.finish_reason.lower()}", f"the server ended the reply with finish_reason {reply.finish_reason}")
+        if reply.done:
+            return Outcome(COMPLETED)
+    if exchange.end == End.CANCELLED or not _ended(exchange, response):
+        return _transport(exchange, response)
+    if reading is not None and reading.reply.finished:
+        return Outcome(COMPLETED)
+    return Outcome(FAILED, "incomplete", "the stream ended without [DONE] and without a finish_reason")
+
+
+def _ended(exchange: Exchange, response: Response) -> bool:
+    """Whether the body came to its proper end."""
+    return not response.fault and (response.complete or (response.until_close and exchange.end == End.COMPLETE))
+
+
+def _transport(exchange: Exchange, response: Response) -> Outcome:
+    reason, error = _TRANSPORT.get(exchange.end, ("incomplete", "the reply is incomplete"))
+    if response.fault:
+        coding = response.status is not None and "content-encoding" in response.headers
+        reason, error = ("encoding", response.fault) if coding else ("bad http", f"broken HTTP: {response.fault}")
+    if exchange.end == End.NOT_CONNECTED and exchange.detail.startswith("TLS"):
+        reason = "tls"
+    if exchange.detail:
+        error += f" ({exchange.detail})"
+    return Outcome(CANCELLED if exchange.end in (End.CANCELLED, End.NOT_SENT) else FAILED, reason, error)
+
+
+def _refusal(response: Response) -> str:
+    """Status and the server's own words; for a redirect, where it points."""
+    said = f"HTTP {response.status}"
+    if location := response.headers.get("location", "").strip():
+        return f"{said}: redirected to {location[:500]}"
+    body = response.body.strip()
+    if not body:
+        return f"{said} {response.phrase}".rstrip()
+    try:
+        return f"{said}: {server_message(json_object(body))}"
+    except ValueError:
+        return f"{said}: {server_message(body[:4000].decode('utf-8', 'replace'))}"

@@ -1,0 +1,132 @@
+"""What the events of one reply came to: its token events, its text, and what the server said about it.
+
+Three ways in: a stream event by event (`stream`, the reference), the common shape of stream at once (`plain_stream`), one JSON document (`document`).
+"""
+
+import msgspec
+import numpy as np
+
+from loadstone.backends.base import Backend, Reply, json_object
+from loadstone.decode import sse
+from loadstone.decode.body import Offsets
+
+_DONE = b"[DONE]"
+_NONE = np.zeros(0, np.int64)
+
+
+class Reading(msgspec.Struct, kw_only=True):
+    """`ends[i]`: offset in the body of the byte that completed token event i. `token_counts` and `server_ns`: one entry a token event, or empty."""
+
+    reply: Reply
+    streamed: bool = True
+    ends: Offsets = _NONE
+    first_visible: int | None = None
+    text: str = ""
+    reasoning: str = ""
+    tool_call: str = ""
+    token_counts: list[int] = []
+    server_ns: list[int] = []
+    malformed: str = ""  # what could not be read, "" if everything could
+
+
+def read(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = False) -> Reading:
+    """The reading of a body. `ended`: it came to its proper end, so a last event without its blank line is taken too; `end_mark_only`: it did not,
+    but the end mark is taken so.
+    """
+    start = body.removeprefix(sse.BOM)[:64].lstrip()
+    if start[:1] in (b"{", b"["):  # no line of an event stream that says anything begins so, whatever the content type claims
+        return document(body, backend)
+    return plain_stream(body, backend) or stream(body, backend, ended, end_mark_only)
+
+
+def stream(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = False) -> Reading:
+    """Event by event, until the end mark, an error or an event that cannot be read."""
+    events, ends, tail = sse.parse(body)
+    if tail is not None and (ended or (end_mark_only and tail.data.strip() == _DONE)):
+        events.append(tail)
+        ends.append(len(body))
+    reply = Reply()
+    reading = Reading(reply=reply)
+    token_ends: list[int] = []
+    texts: list[str] = []
+    reasonings: list[str] = []
+    tool_calls: list[str] = []
+    running: list[int] = []
+    server_ns: list[int] = []
+    for event, end in zip(events, ends, strict=True):
+        try:
+            emission = backend.read(event, reply)
+        except ValueError as error:
+            reading.malformed = str(error)
+            break
+        if emission is not None:
+            if reading.first_visible is None and emission.visible:
+                reading.first_visible = len(token_ends)
+            token_ends.append(end)
+            texts.append(emission.text)
+            reasonings.append(emission.reasoning)
+            tool_calls.append(emission.tool_call)
+            if emission.output_tokens is not None:
+                running.append(emission.output_tokens)
+            if emission.server_ns is not None:
+                server_ns.append(emission.server_ns)
+        if reply.done or reply.error is not None:
+            break
+    reading.ends = np.array(token_ends, np.int64)
+    reading.text, reading.reasoning, reading.tool_call = (_whole("".join(pieces)) for pieces in (texts, reasonings, tool_calls))
+    reading.token_counts = token_counts(running if len(running) == len(token_ends) else [])
+    reading.server_ns = server_ns if len(server_ns) == len(token_ends) else []
+    return reading
+
+
+def plain_stream(body: bytes, backend: Backend) -> Reading | None:
+    """All events at once; None if the body is no plain stream ending in [DONE], or the backend must look at each event."""
+    payloads = sse.plain_payloads(body)
+    if payloads is None or payloads[-1] != _DONE:
+        return None
+    payloads.pop()
+    reply = Reply()
+    batch = backend.read_many(payloads, reply)
+    if batch is None:
+        return None
+    reply.done = True
+    event_ends = np.cumsum(np.fromiter(map(len, payloads), np.int64, len(payloads)) + 8)  # "data: " before and two newlines after each
+    return Reading(
+        reply=reply,
+        ends=event_ends[batch.events],
+        first_visible=batch.first_visible,
+        text=batch.text,
+        reasoning=batch.reasoning,
+        token_counts=token_counts(batch.output_tokens),
+        server_ns=batch.server_ns,
+    )
+
+
+def document(body: bytes, backend: Backend) -> Reading:
+    """A reply that is one JSON document: text and usage, but no token times."""
+    reading = Reading(reply=Reply(), streamed=False)
+    try:
+        emission = backend.read_whole(json_object(body.removeprefix(sse.BOM)), reading.reply)
+    except ValueError as error:
+        reading.malformed = str(error)
+        return reading
+    if emission is not None:
+        reading.text, reading.reasoning, reading.tool_call = _whole(emission.text), _whole(emission.reasoning), _whole(emission.tool_call)
+    return reading
+
+
+def token_counts(running: list[int]) -> list[int]:
+    """Tokens of each token event from the running usage after each; empty if it ever fell. An event may have brought text and no token: 0."""
+    counts = [now - before for before, now in zip([0, *running], running, strict=False)]
+    return counts if min(counts, default=0) >= 0 else []
+
+
+def _whole(text: str) -> str:
+    """The text with every surrogate pair that was cut over two events made whole again, and lone halves become U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

@@ -1,0 +1,112 @@
+"""What is sent, field by field, and what is refused before anything is sent."""
+
+import json
+from typing import Any
+
+import pytest
+
+from loadstone.backends import get, names
+from loadstone.backends.base import Options, Prompt, encode
+from loadstone.errors import UsageError
+
+PROMPT = Prompt(text="Say something.", output_tokens=16)
+
+
+def sent(backend: str = "openai-chat", prompt: Prompt = PROMPT, **options: Any) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(encode(get(backend), prompt, Options(model="m", **options)))
+    return body
+
+
+def test_chat() -> None:
+    assert sent() == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Say something."}],
+        "max_completion_tokens": 16,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "temperature": 0,
+    }
+
+
+@pytest.mark.parametrize("name", ["openai", "vllm", "sglang", "lmdeploy", "scalellm"])
+def test_completions(name: str) -> None:
+    backend = get(name)
+    assert (backend.name, backend.path) == (name, "/v1/completions")
+    assert sent(name) == {
+        "model": "m",
+        "prompt": "Say something.",
+        "max_tokens": 16,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "temperature": 0,
+    }
+
+
+def test_the_bytes_are_compact() -> None:
+    assert b": " not in encode(get("openai"), PROMPT, Options(model="m"))
+
+
+def test_messages_and_model_of_the_prompt() -> None:
+    messages = [{"role": "system", "content": "x"}, {"role": "user", "content": "y"}]
+    body = sent(prompt=Prompt(messages=messages, model="adapter"))
+    assert body["messages"] == messages and body["model"] == "adapter" and "max_completion_tokens" not in body
+
+
+def test_no_stream_has_no_stream_options() -> None:
+    assert sent(stream=False)["stream"] is False and "stream_options" not in sent(stream=False)
+    assert "stream_options" not in sent(overrides={"stream": False})
+
+
+def test_continuous_usage() -> None:
+    assert sent(continuous_usage=True)["stream_options"] == {"include_usage": True, "continuous_usage_stats": True}
+
+
+def test_logprobs_in_each_api_s_way() -> None:
+    body = sent(logprobs=3)
+    assert (body["logprobs"], body["top_logprobs"]) == (True, 3)
+    assert sent("openai", logprobs=3)["logprobs"] == 3
+
+
+def test_ignore_eos_and_beam_search_only_when_asked() -> None:
+    body = sent("openai", ignore_eos=True, use_beam_search=True)
+    assert body["ignore_eos"] is True and body["use_beam_search"] is True
+    assert not {"ignore_eos", "use_beam_search"} & sent("openai").keys()
+
+
+def test_who_has_the_last_word() -> None:
+    row = Prompt(text="x", extra={"temperature": 0.5, "top_p": 0.7})
+    flags = {"temperature": 1.0, "top_p": 0.9, "top_k": 5}
+    body = sent(prompt=row, sampling=flags, overrides={"top_p": 0.1})
+    assert (body["temperature"], body["top_p"], body["top_k"]) == (0.5, 0.1, 5)
+
+
+def test_overrides_replace_whole_fields() -> None:
+    assert sent(overrides={"stream_options": {"x": 1}})["stream_options"] == {"x": 1}
+
+
+@pytest.mark.parametrize("where", ["extra", "overrides"])
+def test_one_spelling_of_the_wanted_length_replaces_the_other(where: str) -> None:
+    if where == "extra":
+        body = sent(prompt=Prompt(text="x", output_tokens=16, extra={"max_tokens": 8}))
+    else:
+        body = sent(overrides={"max_tokens": 8})
+    assert body["max_tokens"] == 8 and "max_completion_tokens" not in body
+
+
+def test_names_that_are_not_there() -> None:
+    assert set(names()) == {"openai", "openai-chat", "vllm", "lmdeploy", "scalellm", "sglang"}
+    with pytest.raises(UsageError, match=r"unknown backend 'tgi'.*openai-chat, openai, vllm"):
+        get("tgi")
+
+
+def test_what_a_backend_has_not_is_refused_by_name() -> None:
+    get("vllm").check(Options(model="m", use_beam_search=True, ignore_eos=True, logprobs=1, sampling={"top_k": 1}))
+    with pytest.raises(UsageError, match="backend sglang has no --use-beam-search"):
+        get("sglang").check(Options(model="m", use_beam_search=True))
+    with pytest.raises(UsageError, match="backend openai has no --length-penalty"):
+        get("openai").check(Options(model="m", sampling={"length_penalty": 1}))
+
+
+def test_a_completions_api_cannot_be_sent_messages() -> None:
+    with pytest.raises(UsageError, match="openai-chat"):
+        sent("openai", prompt=Prompt(messages=[{"role": "user", "content": "x"}]))
