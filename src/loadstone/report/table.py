@@ -1,0 +1,42 @@
+"""The table of latencies: how many samples each rests on, and how far its highest percentile can be trusted."""
+
+from loadstone.config import RunConfig
+from loadstone.metrics.summary import Distribution, Percentile, Summary
+from loadstone.report.labels import LABELS
+
+SERVICE = ("ttft", "ttfot", "tpot", "itl", "icl", "e2el", "s_ttft", "s_itl", "s_e2el")
+FROM_DUE = {"response_ttft": "TTFT from due", "response_e2el": "E2EL from due", "queue_delay": "Sent after due"}
+HEADLINE = ("ttft", "tpot", "itl", "e2el")
+
+
+def latency_table(summary: Summary, config: RunConfig) -> list[str]:
+    """A title line, then one line a latency: chosen ones, the headline ones, and in an open loop those from due time. Empty without any sample."""
+    names = [name for name in SERVICE if name in HEADLINE or name in config.percentile_metrics]
+    rows = {name: LABELS[name].short for name in names} | (FROM_DUE if summary.open_loop else {})
+    found = {name: summary.distributions[name] for name in rows if name in summary.distributions}
+    if not any(each.count for each in found.values()):
+        return []
+    top = max(config.metric_percentiles, key=float)
+    columns = [text for text in ("50", "90") if float(text) != float(top)] + [top]
+    head = f"{'Latency in ms':<15}{'n':>9}{'mean':>9}" + "".join(f"{'p' + text:>9}" for text in columns) + f"  95 % CI of p{top}"
+    return [head, *(_row(rows[name], each, columns) for name, each in found.items())]
+
+
+def _row(label: str, found: Distribution, columns: list[str]) -> str:
+    if found.mean is None:
+        return f"{label:<15}{0:>9}{'-':>9}"
+    points = [found.percentiles[text] for text in columns]
+    figures = "".join(f"{_short(value):>9}" for value in (found.mean, *(point.value for point in points)))
+    return f"{label:<15}{found.count:>9}{figures}  {_interval(points[-1])}"
+
+
+def _interval(point: Percentile) -> str:
+    if point.low is None or point.high is None:
+        return "none" if point.needs is None else f"needs {point.needs}"
+    return f"{_short(point.low)} to {_short(point.high)}"
+
+
+def _short(value: float) -> str:
+    """Two decimals while they fit eight characters."""
+    size = abs(value)
+    return f"{value:.2f}" if size < 9999.995 else f"{value:.1f}" if size < 99999.95 else f"{value:.0f}"
