@@ -6,11 +6,11 @@ __version__ = "0.1.0"
 __all__ = ["LoadstoneError", "Result", "RunConfig", "run"]
 
 if TYPE_CHECKING:
+    from loadstone.bench.run import Result, run
     from loadstone.config import RunConfig
     from loadstone.errors import LoadstoneError
-    from loadstone.run import Result, run
 
-_HOMES = {"RunConfig": "loadstone.config", "LoadstoneError": "loadstone.errors", "Result": "loadstone.run", "run": "loadstone.run"}
+_HOMES = {"RunConfig": "loadstone.config", "LoadstoneError": "loadstone.errors", "Result": "loadstone.bench.run", "run": "loadstone.bench.run"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`loadstone bench serve`: flags and a YAML file make a RunConfig; loadstone.run does the rest."""
+"""`loadstone bench serve`: flags and a YAML file make a RunConfig; loadstone.bench does the rest."""
 
 import argparse
 from typing import Any
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     written = read_mapping(args.config, "--config") if args.config else {}
     config = RunConfig.from_mapping(written, args.config or "the command line", overrides=given_flags(args))
 
-    from loadstone.run import serve
+    from loadstone.bench.serve import serve
 
     return int(serve(config, command=public_command(args.argv)))
 

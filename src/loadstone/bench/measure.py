@@ -11,15 +11,15 @@ from typing import Any, Self
 
 import msgspec
 
+from loadstone.bench.children import Child
+from loadstone.bench.decoder import DecoderDone, DecoderJob, read_out
+from loadstone.bench.interrupts import Interrupts
 from loadstone.engine.counters import Count, Counters, Decoded
 from loadstone.engine.process import Answer, Order
 from loadstone.engine.settings import Job, Phase
 from loadstone.errors import LoadstoneError, UsageError
 from loadstone.records import FAILED, Record, Records
 from loadstone.report.live import Live, Progress
-from loadstone.run.children import Child
-from loadstone.run.decoder import DecoderJob, read_out
-from loadstone.run.interrupts import Interrupts
 
 START_DELAY_NS = 20_000_000  # from the order to the start: every worker has heard it by then
 LOOK_S = 0.1
@@ -38,6 +38,12 @@ class Measured(msgspec.Struct, kw_only=True):
     lost_workers: list[str] = []
     worker_cpu_s: float = 0.0
     decoder_cpu_s: float = 0.0
+
+
+class SpoolKeptError(LoadstoneError):
+    """What was captured could not be decoded: it stays on disk."""
+
+    exit_code = 1
 
 
 class Workers:
@@ -91,7 +97,7 @@ def measure(
 ) -> Measured:
     """Run one phase to its end: all requests over, or interrupted. Whatever was captured is decoded and returned."""
     job = decoder()
-    child = Child("loadstone.run.decoder", job)
+    child = Child("loadstone.bench.decoder", job)
     try:
         workers.prepare(phase)
         start_ns = time.monotonic_ns() + START_DELAY_NS
@@ -99,21 +105,23 @@ def measure(
         watch = _Watch(workers, planned, last_due_ns, start_ns, live)
         measured = watch.until_sent(interrupts, drain_grace_s)
         child.tell({"do": "finish"})
+        told: DecoderDone | None = None
         while not child.ended:
             select.select([child], [], [], LOOK_S)
             for line in child.answers():
-                measured.decoder_cpu_s = float(msgspec.json.decode(line)["cpu_s"])
+                told = msgspec.json.decode(line, type=DecoderDone)
             watch.show("decoding")
         trouble = child.trouble()
     finally:
         child.end()
+    if told is None:
+        last = trouble.splitlines()[-1] if trouble else "it gave no reason"
+        raise SpoolKeptError(f"the decoder died: {last}. What was captured is kept in {Path(job.spool).parent}")
     if job.debug and trouble:
         live.say(trouble)
+    measured.decoder_cpu_s = told.cpu_s
     found = read_out(Path(job.out))
     measured.records = Records(with_lost(found, measured) if measured.lost_workers else found)
-    if len(measured.records) < workers.counters.total(Count.SPOOLED):
-        last = trouble.splitlines()[-1] if trouble else "it gave no reason"
-        raise LoadstoneError(f"the decoder died: {last}. What was captured is in {job.spool}")
     return measured
 
 

@@ -46,6 +46,13 @@ class DecoderJob(msgspec.Struct, frozen=True, kw_only=True):
     debug: bool = False
 
 
+class DecoderDone(msgspec.Struct, frozen=True, kw_only=True):
+    """The decoder's last word."""
+
+    records: int
+    cpu_s: float
+
+
 def records_of(
     exchanges: Iterator[Exchange], plan: Plan, job: DecoderJob, count_tokens: Callable[[str], int] | None
 ) -> Iterator[tuple[Record, Exchange]]:
@@ -170,8 +177,8 @@ def main() -> None:
         write_header(records, job.header)
         total = follow(job, finished, out, records if job.records else None)
     times = os.times()
-    sys.stdout.write(msgspec.json.encode({"said": "done", "records": total, "cpu_s": times.user + times.system}).decode() + "\n")
-    sys.stdout.flush()
+    sys.stdout.buffer.write(msgspec.json.encode(DecoderDone(records=total, cpu_s=times.user + times.system)) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

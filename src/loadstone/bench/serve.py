@@ -4,13 +4,13 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 
+from loadstone.bench.run import Result, run, with_model
 from loadstone.config import RunConfig
 from loadstone.report.live import Live
 from loadstone.report.output import prepare_output, write_result
 from loadstone.report.pytorch_benchmark import write_pytorch_benchmark
 from loadstone.report.result_file import result_document
 from loadstone.report.terminal import print_report
-from loadstone.run.bench import Result, run, with_model
 
 DONE, NOTHING_SUCCEEDED, INTERRUPTED = 0, 1, 130
 

@@ -12,6 +12,11 @@ import msgspec
 
 from loadstone import backends
 from loadstone.backends.base import Backend, Options
+from loadstone.bench.decoder import DecoderJob
+from loadstone.bench.interrupts import Interrupts
+from loadstone.bench.measure import Measured, SpoolKeptError, Workers, client_health, measure, raise_file_limit
+from loadstone.bench.prepare import Prepared, connections_for, job_of, measured_plan, options_of, resolve, warm_up_plan
+from loadstone.bench.server import Server, request_headers, tls_context
 from loadstone.config import RunConfig
 from loadstone.engine.clock import KERNEL_STAMPS, realtime_offset_ns
 from loadstone.engine.settings import Phase
@@ -21,11 +26,6 @@ from loadstone.metrics.summary import Summary
 from loadstone.plan import Plan
 from loadstone.records import COMPLETED, Records, RunHeader
 from loadstone.report.live import Live
-from loadstone.run.decoder import DecoderJob
-from loadstone.run.interrupts import Interrupts
-from loadstone.run.measure import Measured, Workers, client_health, measure, raise_file_limit
-from loadstone.run.prepare import Prepared, connections_for, job_of, measured_plan, options_of, resolve, warm_up_plan
-from loadstone.run.server import Server, request_headers, tls_context
 from loadstone.tokenizer import Tokenizer, load_tokenizer
 
 
@@ -185,9 +185,13 @@ def _clock(config: RunConfig) -> str:
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    """A folder for the run's plan and spool, removed at the end."""
+    """A folder for the run's plan and spool, removed at the end unless what it holds could not be decoded."""
     folder = Path(tempfile.mkdtemp(prefix="loadstone-"))
     try:
         yield folder
-    finally:
+    except SpoolKeptError:
+        raise
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)

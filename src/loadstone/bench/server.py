@@ -8,13 +8,13 @@ import msgspec
 
 from loadstone import __version__
 from loadstone.backends.base import Backend
+from loadstone.bench.ask import ask
 from loadstone.config import RunConfig
 from loadstone.decode.http import read_reply
 from loadstone.decode.reply import decode
 from loadstone.engine.ends import End
 from loadstone.errors import NotReadyError, UsageError
 from loadstone.records import COMPLETED, Record
-from loadstone.run.ask import ask
 from loadstone.target import Target
 
 PAUSE_S = 1.0  # between two tries
