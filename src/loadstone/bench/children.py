@@ -1,80 +1,126 @@
 """The processes of a run: workers that capture and a decoder that reads what they captured, each spoken to in JSON lines over its own pipes.
 
-They are new interpreters, not forks: that is safe under any parent (threads, notebooks), and they leave when the parent is gone, because their
-standard input ends. An interrupt at the terminal reaches the parent only.
+A process that has one thread forks them, which saves each the start of an interpreter; under a parent with threads (a notebook, a tokenizer that
+has been used) that would not be safe, and they are new interpreters. They leave when the parent is gone, because their standard input ends. An
+interrupt at the terminal reaches the parent only: each is in a session of its own.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from importlib import import_module
+from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
+from loadstone.engine.lines import Lines
 from loadstone.errors import LoadstoneError
 
 
 class Child:
-    """One process. `answers()` gives what it has said so far without waiting; its standard error is kept for when it dies."""
+    """One process, running `main` of a module. Its standard error is kept for when it dies."""
 
-    def __init__(self, module: str, job: Any) -> None:
+    def __init__(self, module: str) -> None:
         self.module = module
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the child)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
-        )
-        assert self._process.stdin and self._process.stdout
-        self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        os.set_blocking(self._stdout.fileno(), False)
-        self._rest = b""
-        self.ended = False
-        self.tell(job)
+        hears, self._tells = os.pipe()
+        told, says = os.pipe()
+        self.pid = _fork(module, hears, says, self._errors.fileno()) if _may_fork() else _start(module, hears, says, self._errors.fileno())
+        os.close(hears)
+        os.close(says)
+        self._lines = Lines(told)
+
+    @property
+    def ended(self) -> bool:
+        """It has closed its output: no more answers will come."""
+        return self._lines.closed
 
     def fileno(self) -> int:
         """What to wait on for its next answer."""
-        return self._stdout.fileno()
+        return self._lines.fd
 
     def tell(self, order: Any) -> None:
+        """Send one order. A child that has died hears nothing; that shows in `ended`."""
+        blob = msgspec.json.encode(order) + b"\n"
         try:
-            self._stdin.write(msgspec.json.encode(order) + b"\n")
-            self._stdin.flush()
+            while blob:
+                blob = blob[os.write(self._tells, blob) :]
         except BrokenPipeError:
-            self.ended = True
+            return
 
     def answers(self) -> list[bytes]:
-        """Whole lines said since the last call. Sets `ended` once the process has closed its output."""
-        while True:
-            data = self._stdout.read(1 << 16)
-            if data is None:
-                break
-            if not data:
-                self.ended = True
-                break
-            self._rest += data
-        *lines, self._rest = self._rest.split(b"\n")
-        return lines
+        """Whole lines said since the last call."""
+        return self._lines.arrived()
 
     def trouble(self) -> str:
-        """The last lines of its standard error, for an error message."""
+        """The end of its standard error, for an error message."""
         self._errors.seek(0)
         return self._errors.read().decode("utf-8", "replace")[-4000:].strip()
 
     def died(self, doing: str) -> LoadstoneError:
         trouble = self.trouble()
-        last = trouble.splitlines()[-1] if trouble else f"exit status {self._process.poll()}"
+        last = trouble.splitlines()[-1] if trouble else "it gave no reason"
         return LoadstoneError(f"a {self.module.rpartition('.')[2]} process died while {doing}: {last}")
 
     def end(self, timeout_s: float = 10.0) -> None:
         """Close its input, which asks it to leave, and see that it does."""
-        try:
-            self._stdin.close()
-        except BrokenPipeError:
-            self.ended = True
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._stdout.close()
+        os.close(self._tells)
+        until = time.monotonic() + timeout_s
+        while not _gone(self.pid):
+            if time.monotonic() > until:
+                os.kill(self.pid, signal.SIGKILL)
+                until += timeout_s
+            time.sleep(0.002)
+        os.close(self._lines.fd)
         self._errors.close()
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:  # somebody else has waited for it
+        return True
+
+
+def _may_fork() -> bool:
+    """Whether this process has a single thread, the system's own included."""
+    if sys.platform != "linux" or threading.active_count() > 1:
+        return False
+    return len(list(Path("/proc/self/task").iterdir())) == 1
+
+
+def _fork(module: str, hears: int, says: int, errors: int) -> int:
+    main = import_module(module).main
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:  # nothing of the parent may run on from here
+        os.setsid()
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signal_number, signal.SIG_IGN if signal_number == signal.SIGINT else signal.SIG_DFL)
+        for fd, place in ((hears, 0), (says, 1), (errors, 2)):
+            os.dup2(fd, place)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 1 << 20 else 1 << 16)
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+        main()
+        status = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(status)
+
+
+def _start(module: str, hears: int, says: int, errors: int) -> int:
+    command = [sys.executable, "-m", module]
+    return subprocess.Popen(command, stdin=hears, stdout=says, stderr=errors, start_new_session=True).pid

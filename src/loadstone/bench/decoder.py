@@ -5,7 +5,6 @@ records file as requests finish, and to `out` for the report at the end.
 """
 
 import os
-import select
 import signal
 import sys
 import time
@@ -20,6 +19,7 @@ from loadstone.config import RunConfig
 from loadstone.decode.reply import decode
 from loadstone.engine.counters import Counters, Decoded
 from loadstone.engine.exchange import Exchange
+from loadstone.engine.lines import Lines
 from loadstone.engine.spool_reader import SpoolReader
 from loadstone.plan import Plan
 from loadstone.records import CANCELLED, COMPLETED, Record, RunHeader, encode_record, write_header
@@ -157,28 +157,25 @@ def _step_back(idle: bool) -> None:
 
 
 def main() -> None:
+    """Job after job until standard input ends. A job's end is announced by any line, or by that end itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    line = sys.stdin.buffer.readline()
-    if not line:
-        return
-    job = msgspec.json.decode(line, type=DecoderJob)
-    _step_back(True)
-    over = False
+    lines = Lines(0)
+    while (line := lines.next()) is not None:
+        job = msgspec.json.decode(line, type=DecoderJob)
+        _step_back(True)
+        over: list[bytes] = []
 
-    def finished() -> bool:
-        """Any word, or the end of standard input, says that the workers are done."""
-        nonlocal over
-        if not over and select.select([0], [], [], 0)[0]:
-            over = True
-            _step_back(False)
-        return over
+        def finished(over: list[bytes] = over) -> bool:
+            if not over and (lines.arrived() or lines.closed):
+                over.append(b"")
+                _step_back(False)
+            return bool(over)
 
-    with Path(job.out).open("wb") as out, Path(job.records or os.devnull).open("wb") as records:
-        write_header(records, job.header)
-        total = follow(job, finished, out, records if job.records else None)
-    times = os.times()
-    sys.stdout.buffer.write(msgspec.json.encode(DecoderDone(records=total, cpu_s=times.user + times.system)) + b"\n")
-    sys.stdout.buffer.flush()
+        with Path(job.out).open("wb") as out, Path(job.records or os.devnull).open("wb") as records:
+            write_header(records, job.header)
+            total = follow(job, finished, out, records if job.records else None)
+        times = os.times()
+        os.write(1, msgspec.json.encode(DecoderDone(records=total, cpu_s=times.user + times.system)) + b"\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import resource
 import select
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -46,23 +46,27 @@ class SpoolKeptError(LoadstoneError):
     exit_code = 1
 
 
-class Workers:
-    """The worker processes of a run, over all its phases."""
+class Processes:
+    """The workers and the decoder of a run, over all its phases."""
 
     def __init__(self, jobs: list[Job], folder: Path) -> None:
         self.folder = folder
         self.counters = Counters(folder / "counters", rows=1 + len(jobs))
-        self.children = [Child("loadstone.engine.process", job) for job in jobs]
+        self.decoder = Child("loadstone.bench.decoder")
+        self.workers = [Child("loadstone.engine.process") for _ in jobs]
+        for child, job in zip(self.workers, jobs, strict=True):
+            child.tell(job)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
-        for child in self.children:
+        for child in (*self.workers, self.decoder):
             child.end()
 
     def tell(self, order: Order) -> None:
-        for child in self.children:
+        """Give every worker an order."""
+        for child in self.workers:
             child.tell(order)
 
     def prepare(self, phase: Phase) -> int:
@@ -73,7 +77,7 @@ class Workers:
         for row in range(self.counters.rows):
             self.counters.row(row)[:] = memoryview(bytes(8 * len(self.counters.row(row)))).cast("q")
         self.tell(Order(do="prepare", phase=phase))
-        return sum(self._answer(child).open_connections for child in self.children)
+        return sum(self._answer(child).open_connections for child in self.workers)
 
     def _answer(self, child: Child) -> Answer:
         while True:
@@ -85,9 +89,9 @@ class Workers:
 
 
 def measure(
-    workers: Workers,
+    processes: Processes,
     phase: Phase,
-    decoder: Callable[[], DecoderJob],
+    job: DecoderJob,
     *,
     planned: int,
     last_due_ns: int | None,
@@ -95,31 +99,31 @@ def measure(
     live: Live,
     interrupts: Interrupts,
 ) -> Measured:
-    """Run one phase to its end: all requests over, or interrupted. Whatever was captured is decoded and returned."""
-    job = decoder()
-    child = Child("loadstone.bench.decoder", job)
-    try:
-        workers.prepare(phase)
-        start_ns = time.monotonic_ns() + START_DELAY_NS
-        workers.tell(Order(do="run", start_ns=start_ns))
-        watch = _Watch(workers, planned, last_due_ns, start_ns, live)
-        measured = watch.until_sent(interrupts, drain_grace_s)
-        child.tell({"do": "finish"})
-        told: DecoderDone | None = None
-        while not child.ended:
-            select.select([child], [], [], LOOK_S)
-            for line in child.answers():
-                told = msgspec.json.decode(line, type=DecoderDone)
-            watch.show("decoding")
-        trouble = child.trouble()
-    finally:
-        child.end()
-    if told is None:
+    """Run one phase to its end: all requests over, or interrupted. Whatever was captured is decoded and returned.
+
+    Raises SpoolKeptError if the decoder died: the spool is then still there.
+    """
+    decoder = processes.decoder
+    processes.prepare(phase)
+    decoder.tell(job)
+    start_ns = time.monotonic_ns() + START_DELAY_NS
+    processes.tell(Order(do="run", start_ns=start_ns))
+    watch = _Watch(processes, planned, last_due_ns, start_ns, live)
+    measured = watch.until_sent(interrupts, drain_grace_s)
+    decoder.tell({"do": "finish"})
+    done: DecoderDone | None = None
+    while done is None and not decoder.ended:
+        select.select([decoder], [], [], LOOK_S)
+        for line in decoder.answers():
+            done = msgspec.json.decode(line, type=DecoderDone)
+        watch.show("decoding")
+    trouble = decoder.trouble()
+    if done is None:
         last = trouble.splitlines()[-1] if trouble else "it gave no reason"
         raise SpoolKeptError(f"the decoder died: {last}. What was captured is kept in {Path(job.spool).parent}")
     if job.debug and trouble:
         live.say(trouble)
-    measured.decoder_cpu_s = told.cpu_s
+    measured.decoder_cpu_s = done.cpu_s
     found = read_out(Path(job.out))
     measured.records = Records(with_lost(found, measured) if measured.lost_workers else found)
     return measured
@@ -141,14 +145,14 @@ def with_lost(found: Iterable[Record], measured: Measured) -> Iterator[Record]:
 class _Watch:
     """Follows a running phase: shows how far it is, and hears interrupts."""
 
-    def __init__(self, workers: Workers, planned: int, last_due_ns: int | None, start_ns: int, live: Live) -> None:
-        self.workers, self.planned, self.start_ns, self.live = workers, planned, start_ns, live
+    def __init__(self, processes: Processes, planned: int, last_due_ns: int | None, start_ns: int, live: Live) -> None:
+        self.processes, self.planned, self.start_ns, self.live = processes, planned, start_ns, live
         self.last_due_s = None if last_due_ns is None else last_due_ns / 1e9
 
     def show(self, phase: str) -> None:
         if not self.live.due():
             return
-        total, decoded = self.workers.counters.total, self.workers.counters.row(0)
+        total, decoded = self.processes.counters.total, self.processes.counters.row(0)
         self.live.update(
             Progress(
                 elapsed_s=max(time.monotonic_ns() - self.start_ns, 0) / 1e9,
@@ -164,8 +168,8 @@ class _Watch:
 
     def until_sent(self, interrupts: Interrupts, drain_grace_s: float) -> Measured:
         """Wait until every worker is done."""
-        workers = self.workers
-        running = list(workers.children)
+        processes = self.processes
+        running = list(processes.workers)
         measured = Measured(records=Records([]), planned=self.planned, sent=0, start_ns=self.start_ns, interrupted=False)
         stop_by: float | None = None
         cancelled = False
@@ -179,18 +183,18 @@ class _Watch:
                     running.remove(child)
                 if child.ended and child in running:  # it died: what it spooled is still there
                     running.remove(child)
-                    row = workers.counters.row(1 + workers.children.index(child))
+                    row = processes.counters.row(1 + processes.workers.index(child))
                     measured.sent += row[Count.SENT]
                     measured.lost_workers.append(child.trouble().splitlines()[-1] if child.trouble() else "no reason given")
             if interrupts.count and stop_by is None:
                 measured.interrupted = True
                 stop_by = time.monotonic() + drain_grace_s
-                workers.tell(Order(do="stop"))
-                left = workers.counters.total(Count.SENT) - workers.counters.total(Count.ENDED)
+                processes.tell(Order(do="stop"))
+                left = processes.counters.total(Count.SENT) - processes.counters.total(Count.ENDED)
                 self.live.say(f"interrupted: no more is sent; {left} in flight get {drain_grace_s:g} s (Ctrl-C again ends them at once)")
             if stop_by is not None and not cancelled and (interrupts.count > 1 or time.monotonic() > stop_by):
                 cancelled = True
-                workers.tell(Order(do="cancel"))
+                processes.tell(Order(do="cancel"))
             self.show("running" if stop_by is None else "draining")
         return measured
 
@@ -212,17 +216,17 @@ def raise_file_limit(connections: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, 10240), hard))
 
 
-def client_health(workers: Workers, measured: Measured, wall_s: float) -> dict[str, Any]:
+def client_health(processes: Processes, measured: Measured, wall_s: float) -> dict[str, Any]:
     """What the client itself did: for the result's `client`."""
-    total = workers.counters.total
+    total = processes.counters.total
     return {
-        "workers": len(workers.children),
+        "workers": len(processes.workers),
         "connections": total(Count.CONNECTIONS),
         "stale_connections_replaced": total(Count.REPLACED),
         "reads": total(Count.READS),
         "reads_without_kernel_stamp": total(Count.UNSTAMPED),
-        "longest_stall_ms": max(workers.counters.row(1 + w)[Count.LONGEST_STALL_NS] for w in range(len(workers.children))) / 1e6,
-        "worker_cpu_share": measured.worker_cpu_s / wall_s / len(workers.children) if wall_s else None,
+        "longest_stall_ms": max(processes.counters.row(1 + w)[Count.LONGEST_STALL_NS] for w in range(len(processes.workers))) / 1e6,
+        "worker_cpu_share": measured.worker_cpu_s / wall_s / len(processes.workers) if wall_s else None,
         "worker_cpu_s": measured.worker_cpu_s,
         "decoder_cpu_s": measured.decoder_cpu_s,
     }

@@ -14,7 +14,7 @@ from loadstone import backends
 from loadstone.backends.base import Backend, Options
 from loadstone.bench.decoder import DecoderJob
 from loadstone.bench.interrupts import Interrupts
-from loadstone.bench.measure import Measured, SpoolKeptError, Workers, client_health, measure, raise_file_limit
+from loadstone.bench.measure import Measured, Processes, SpoolKeptError, client_health, measure, raise_file_limit
 from loadstone.bench.prepare import Prepared, connections_for, job_of, measured_plan, options_of, resolve, warm_up_plan
 from loadstone.bench.server import Server, request_headers, tls_context
 from loadstone.config import RunConfig
@@ -82,15 +82,15 @@ class _Run:
             job = job_of(config, self.target, self.endpoint, self.headers, addresses, counters)
             raise_file_limit(connections_for(config, config.num_prompts))
             jobs = [msgspec.structs.replace(job, worker=worker) for worker in range(config.workers)]
-            with Workers(jobs, folder) as workers:  # they start while the plan is being made
+            with Processes(jobs, folder) as processes:  # they start while the plan is being made
                 prepared = measured_plan(config, folder / "plan", self.backend, options, tokenizer)
-                self._before(workers, folder, options, tokenizer, interrupts)
+                self._before(processes, folder, options, tokenizer, interrupts)
                 started = datetime.now().astimezone()
-                measured = self._measure(workers, folder, prepared, tokenizer, interrupts)
+                measured = self._measure(processes, folder, prepared, tokenizer, interrupts)
                 notes = [*([note] if note else []), *prepared.notes, *self._after(measured)]
-                return self._result(workers, prepared, measured, started, notes)
+                return self._result(processes, prepared, measured, started, notes)
 
-    def _before(self, workers: Workers, folder: Path, options: Options, tokenizer: Tokenizer | None, interrupts: Interrupts) -> None:
+    def _before(self, processes: Processes, folder: Path, options: Options, tokenizer: Tokenizer | None, interrupts: Interrupts) -> None:
         """Ready check, warm-up, profiler: outside the measured time."""
         config = self.config
         count = max(config.num_warmups, 1)
@@ -100,16 +100,16 @@ class _Run:
         if plan is not None and config.ready_check_timeout_sec > 0:
             self.server.ready(self.backend, self.endpoint, plan.body(0), config.request_id_prefix, config.ready_check_timeout_sec, self.live.say)
         if plan is not None and config.num_warmups:
-            self._warm_up(workers, folder, plan, interrupts)
+            self._warm_up(processes, folder, plan, interrupts)
         if config.profile and (problem := self.server.profile("start_profile")):
             raise NotReadyError(f"--profile: the server did not start its profiler: {problem}")
 
-    def _warm_up(self, workers: Workers, folder: Path, plan: Plan, interrupts: Interrupts) -> None:
+    def _warm_up(self, processes: Processes, folder: Path, plan: Plan, interrupts: Interrupts) -> None:
         cap = min(self.config.max_concurrency or len(plan), len(plan))
         phase = Phase(plan=str(plan.folder), spool=str(folder / "warm-up-spool"), max_concurrency=cap, connections=cap)
         quiet = msgspec.structs.replace(self.config, records=None, save_detailed=False, debug=False)
         measured = measure(
-            workers, phase, lambda: self._decoder(quiet, phase, folder / "warm-up.out", None), planned=len(plan), last_due_ns=None,
+            processes, phase, self._decoder(quiet, phase, folder / "warm-up.out", None), planned=len(plan), last_due_ns=None,
             drain_grace_s=self.config.drain_grace, live=Live(enabled=False), interrupts=interrupts,
         )  # fmt: skip
         records = measured.records
@@ -118,13 +118,13 @@ class _Run:
         if failed := [error for error, status in zip(records.error, records.status, strict=True) if status != COMPLETED]:
             self.live.say(f"warning: {len(failed)} of {len(plan)} warm-up requests failed: {failed[0]}")
 
-    def _measure(self, workers: Workers, folder: Path, prepared: Prepared, tokenizer: Tokenizer | None, interrupts: Interrupts) -> Measured:
+    def _measure(self, processes: Processes, folder: Path, prepared: Prepared, tokenizer: Tokenizer | None, interrupts: Interrupts) -> Measured:
         config, plan = self.config, prepared.plan
         phase = Phase(
             plan=str(plan.folder), spool=str(folder / "spool"), max_concurrency=config.max_concurrency, connections=connections_for(config, len(plan))
         )
         return measure(
-            workers, phase, lambda: self._decoder(config, phase, folder / "records.out", tokenizer), planned=len(plan),
+            processes, phase, self._decoder(config, phase, folder / "records.out", tokenizer), planned=len(plan),
             last_due_ns=prepared.last_due_ns, drain_grace_s=config.drain_grace, live=self.live, interrupts=interrupts,
         )  # fmt: skip
 
@@ -157,7 +157,7 @@ class _Run:
         if measured.interrupted:
             yield "the run was interrupted: these are the numbers up to then"
 
-    def _result(self, workers: Workers, prepared: Prepared, measured: Measured, started: datetime, notes: list[str]) -> Result:
+    def _result(self, processes: Processes, prepared: Prepared, measured: Measured, started: datetime, notes: list[str]) -> Result:
         config, records = self.config, measured.records
         finite = config.request_rate if config.ramp_up_strategy is None and config.request_rate != float("inf") else None
         wall_s = (time.monotonic_ns() - measured.start_ns) / 1e9
@@ -170,7 +170,7 @@ class _Run:
             open_loop=prepared.last_due_ns is not None,
             requested_rate=finite,
             max_concurrency=config.max_concurrency,
-            client={"clock": _clock(config), **client_health(workers, measured, wall_s)},
+            client={"clock": _clock(config), **client_health(processes, measured, wall_s)},
             notes=notes,
         )
         return Result(

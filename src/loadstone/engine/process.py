@@ -11,16 +11,17 @@ It looks at its parent through this and the shared counters only.
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import msgspec
 
 from loadstone.engine.counters import Counters
+from loadstone.engine.lines import Lines
 from loadstone.engine.pacing import Feed, SharedQueue, Stripe
+from loadstone.engine.poller import IN
 from loadstone.engine.settings import Job, Phase
 from loadstone.engine.worker import Worker
-from loadstone.plan import NONE
+from loadstone.plan import NONE, Plan
 
 
 class Order(msgspec.Struct, kw_only=True):
@@ -42,75 +43,64 @@ class Answer(msgspec.Struct, kw_only=True):
 
 
 class Orders:
-    """Reads orders from a descriptor; those that a running phase must hear act at once, the others wait their turn."""
+    """Orders from a pipe. Those that a running phase must hear act at once, the others wait their turn."""
 
-    def __init__(self, fd: int) -> None:
-        self.fd, self._rest, self.queue, self.closed = fd, b"", list[Order](), False
-        self.worker: Worker | None = None
+    def __init__(self, lines: Lines, worker: Worker) -> None:
+        self._lines, self._worker = lines, worker
+        self._waiting: list[Order] = []
 
     def readable(self, _events: int = 0) -> None:
-        data = os.read(self.fd, 1 << 16)
-        if not data:
-            self.closed = True
-            if self.worker:
-                self.worker.unwatch(self.fd)
-                self.worker.cancel()
-            return
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            order = msgspec.json.decode(line, type=Order)
-            if order.do == "stop" and self.worker:
-                self.worker.stop()
-            elif order.do == "cancel" and self.worker:
-                self.worker.cancel()
-            else:
-                self.queue.append(order)
-
-    def line(self) -> bytes:
-        """The first line, waited for."""
-        while b"\n" not in self._rest:
-            data = os.read(self.fd, 1 << 16)
-            if not data:
-                raise SystemExit(0)
-            self._rest += data
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line
+        """Take what has come while a phase runs."""
+        for line in self._lines.arrived():
+            self._hear(line)
+        if self._lines.closed:
+            self._worker.unwatch(self._lines.fd)
+            self._worker.cancel()
 
     def next(self) -> Order | None:
         """The next order, waited for; None when there will be none."""
-        while not self.queue and not self.closed:
-            self.readable()
-        return self.queue.pop(0) if self.queue else None
+        while not self._waiting:
+            line = self._lines.next()
+            if line is None:
+                return None
+            self._hear(line)
+        return self._waiting.pop(0)
+
+    def _hear(self, line: bytes) -> None:
+        order = msgspec.json.decode(line, type=Order)
+        if order.do == "stop":
+            self._worker.stop()
+        elif order.do == "cancel":
+            self._worker.cancel()
+        else:
+            self._waiting.append(order)
 
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-    orders = Orders(0)
-    job = msgspec.json.decode(orders.line(), type=Job)
-    counters = Counters(Path(job.counters)).row(1 + job.worker)
-    worker = Worker(job, counters, orders.fd, orders.readable)
-    feed: Feed | None = None
+    lines = Lines(0)
+    line = lines.next()
+    if line is None:
+        return
+    job = msgspec.json.decode(line, type=Job)
+    worker = Worker(job, Counters(Path(job.counters)).row(1 + job.worker))
+    orders = Orders(lines, worker)
+    worker.watch(lines.fd, IN, orders.readable)
     phase: Phase | None = None
     while (order := orders.next()) is not None:
-        orders.worker = worker
         if order.do == "prepare" and order.phase:
             phase = order.phase
             worker.prepare(phase)
             say(Answer(said="ready", open_connections=len(worker.connections)))
         elif order.do == "run" and phase:
-            feed = _feed(job, phase)
-            sent = worker.run(feed, order.start_ns)
+            sent = worker.run(_feed(job, phase), order.start_ns)
             times = os.times()
             say(Answer(said="done", sent=sent, cpu_s=times.user + times.system))
-        if orders.closed:
-            break
     worker.close()
 
 
 def _feed(job: Job, phase: Phase) -> Feed:
     """Capped or closed loops share one queue over several workers; else each has its stripe."""
-    from loadstone.plan import Plan
-
     plan = Plan(Path(phase.plan))
     if job.workers == 1 or (phase.max_concurrency is None and (not len(plan) or plan.due_ns(0) != NONE)):
         return Stripe(job.worker, job.workers, len(plan))
@@ -118,8 +108,7 @@ def _feed(job: Job, phase: Phase) -> Feed:
 
 
 def say(answer: Answer) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
-    sys.stdout.buffer.flush()
+    os.write(1, msgspec.json.encode(answer) + b"\n")
 
 
 if __name__ == "__main__":

@@ -33,11 +33,9 @@ SPARE = 4  # idle connections kept ready in an open loop
 
 
 class Worker:
-    """Runs phases one after another over the same connections. `counters` is its row of the shared counters; `control` is called when the control
-    descriptor is readable.
-    """
+    """Runs phases one after another over the same connections. `counters` is its row of the shared counters."""
 
-    def __init__(self, job: Job, counters: memoryview, control_fd: int | None = None, control: Callable[[int], None] | None = None) -> None:
+    def __init__(self, job: Job, counters: memoryview) -> None:
         self.job, self.counters = job, counters
         self.kernel_stamps = KERNEL_STAMPS and job.clock != "user"
         self._connection: type[Connection] = Connection if self.kernel_stamps else UserClockConnection
@@ -51,8 +49,6 @@ class Worker:
         self._watched: dict[int, int] = {}
         if self._timer.fd is not None:
             self.watch(self._timer.fd, IN, lambda _events: self._timer.clear())
-        if control_fd is not None and control is not None:
-            self.watch(control_fd, IN, control)
         self._head = job.head.encode("latin-1")
         self._tail = job.tail.encode("latin-1")
         self._address = 0  # the one of job.addresses that answers
