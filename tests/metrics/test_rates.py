@@ -45,10 +45,10 @@ def test_peak_counts_tokens_not_events(reply: Any) -> None:
 
 
 def test_bins_start_at_the_first_send_and_leave_failures_out(reply: Any) -> None:
-    early = reply(0, sent=5400, tokens=[100, 999])
+    early = reply(0, sent=5400, tokens=[100, 200, 999])
     late = reply(1, sent=5900, tokens=[499, 500])  # 6399 and 6400 ms: the first and the second bin
     failed = reply(2, sent=6000, tokens=[1] * 50, status="failed")
-    assert peak_output_tokens_per_s(Records([early, late, failed])) == 3
+    assert peak_output_tokens_per_s(Records([early, late, failed])) == 4
     assert peak_output_tokens_per_s(Records([failed])) is None
 
 
