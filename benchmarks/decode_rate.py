@@ -1,5 +1,5 @@
-"""How long decoding takes: microseconds per event, for replies shaped like an engine's (one token a chunk, one chunk a read), on the quick path and on
-the reference path.
+"""How long decoding takes: microseconds per event, for replies shaped like an engine's (one token a chunk, one chunk a read), on the quick path
+and on the reference path.
 
     python benchmarks/decode_rate.py [--tokens 200] [--replies 300]
 """

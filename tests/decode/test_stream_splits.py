@@ -215,3 +215,36 @@ def test_no_json_raises(messages: list[Any], status: int, streamed: bool) -> Non
         record = decode(exchange([b"HTTP/1.1 %d X\r\n\r\n" % status + body]), get(name), count_tokens=len)
         msgspec.json.decode(msgspec.json.encode(record))
         assert len(record.error) < 900
+
+
+def test_the_quick_path_knows_a_total_from_growth() -> None:
+    """Usage on the role event and on the finish event brings no token; usage that grows between them does."""
+
+    def told(*events: tuple[dict[str, Any], str | None, int]) -> list[reading.Reading | None]:
+        body = b"".join(
+            b"data: " + json.dumps({"choices": [{"delta": delta, "finish_reason": finish}], "usage": {"completion_tokens": count}}).encode() + b"\n\n"
+            for delta, finish, count in events
+        )
+        body += b"data: [DONE]\n\n"
+        return [reading.plain_stream(body, get("openai-chat")), reading.stream(body, get("openai-chat"), True)]
+
+    role, silent, a = {"role": "assistant", "content": ""}, {"content": ""}, {"content": "a"}
+    for one in told((role, None, 1), (a, None, 1), (silent, None, 3), (silent, None, 3), (silent, "stop", 4)):
+        assert one is not None and one.token_counts == [1, 2, 1] and one.first_visible == 0
+    for one in told((silent, "stop", 1)):
+        assert one is not None and len(one.ends) == 0 and one.reply.usage.output_tokens == 1
+    for one in told((silent, None, 2), (a, "stop", 2)):
+        assert one is not None and one.token_counts == [2, 0] and one.first_visible == 1
+    for one in told((a, None, 2), (a, None, 1), (a, "stop", 3)):
+        assert one is not None and len(one.ends) == 3 and one.token_counts == []  # a running count that fell is none
+
+
+def test_the_server_s_own_times_are_all_there_or_absent() -> None:
+    def told(*arrivals: float | None) -> list[int]:
+        events = [{"choices": [{"delta": {"content": "a"}, "arrival_time": arrival}]} for arrival in arrivals]
+        body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + b"data: [DONE]\n\n"
+        return decode(exchange([b"HTTP/1.1 200 OK\r\n\r\n" + body]), get("openai-chat")).server_ns
+
+    assert told(0.05, 0.075) == [50_000_000, 75_000_000]
+    assert told(0.05, None, 0.1) == []
+    assert told(1.7e9, 1.7e9) == []

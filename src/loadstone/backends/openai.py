@@ -147,7 +147,7 @@ def _tool_calls(part: dict[str, Any]) -> str:
 def _arrival_ns(value: Any) -> int | None:
     if type(value) not in (int, float) or not 0 <= value < LONGEST_SPAN_S:
         return None
-    return int(round(value * 1e9))
+    return round(float(value) * 1e9)
 
 
 def _lenient(payload: bytes) -> Any:

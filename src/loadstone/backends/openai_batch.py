@@ -1,4 +1,4 @@
-"""A whole OpenAI stream at once: the common shape of event, decoded into typed structs, about five times as fast as event by event.
+"""A whole OpenAI stream at once: the common shape of event, decoded into typed structs, about four times as fast as event by event.
 
 Only what is plain is taken: at most one choice an event, strings or null where text is expected, no tool calls, no errors. The structs say so in
 their types, so anything else fails to decode, and the reply is read event by event. What is taken means exactly what `openai.OpenAI.read` says.

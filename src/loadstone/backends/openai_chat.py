@@ -1,9 +1,9 @@
 """OpenAI chat completions: POST /v1/chat/completions.
 
-The wanted length goes out as `max_completion_tokens` alone. OpenAI has deprecated `max_tokens` and refuses it for its reasoning models; vLLM,
-SGLang and FastDeploy mark it deprecated too and read `max_completion_tokens` first; llama.cpp reads both since February 2026 (before, and in forks
-and in llama-cpp-python, only `max_tokens`: there a reply runs to its natural end). Sending both is refused by OpenAI. For such a server:
-`--extra-body '{"max_tokens": 128}'`, which takes the place of the other spelling.
+The wanted length goes out as `max_completion_tokens` alone. OpenAI has deprecated `max_tokens`, refuses it for its reasoning models and refuses both
+together; vLLM, SGLang, LMDeploy and FastDeploy know `max_completion_tokens` and call the other deprecated; llama.cpp knows both since February 2026.
+Older llama.cpp, some forks and llama-cpp-python know only `max_tokens`, and there a reply runs to its natural end:
+`--extra-body '{"max_tokens": 128}'` takes the place of the other spelling.
 """
 
 from typing import Any
