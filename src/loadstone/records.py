@@ -6,6 +6,7 @@ CLOCK_MONOTONIC nanoseconds of the machine that sent the request; null is absent
 
 from array import array
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -141,7 +142,7 @@ class Records:
     def __len__(self) -> int:
         return len(self.index)
 
-    @property
+    @cached_property
     def completed(self) -> NDArray[np.bool_]:
         """Which requests succeeded: only these join latencies and token totals."""
         return np.asarray(self.status == COMPLETED)

@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from loadstone.metrics.icl import icl_ns
-from loadstone.metrics.itl import itl_ns
 from loadstone.metrics.spans import Mask
 from loadstone.metrics.statistics import percent
 from loadstone.metrics.summary import Distribution, Summary
-from loadstone.metrics.ttft import ttft_ns
 from loadstone.records import Records
 
 TENTH = 0.1  # figures that differ by more than this share are not the same
@@ -58,9 +56,9 @@ def _figures(found: Distribution) -> dict[str, float]:
 
 
 def _clock(records: Records, summary: Summary) -> Iterator[str]:
-    backwards = int((ttft_ns(records) < 0).sum()) + int((itl_ns(records).values < 0).sum())
+    backwards = [LATENCIES[name] for name in LATENCIES if (least := summary.distributions[name].minimum) is not None and least < 0]
     if backwards:
-        yield f"The clock went backwards: {backwards} times between two events are negative. Do not trust the latencies of this run."
+        yield f"The clock went backwards: some samples of {', '.join(backwards)} are negative. Do not trust the latencies of this run."
 
 
 def _cancelled(records: Records, summary: Summary) -> Iterator[str]:
