@@ -1,14 +1,22 @@
 """The server as clients see it: every path, every refusal, every form of reply."""
 
+import contextlib
+import gc
 import http.client
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from loadstone.simulator import Simulated, running
+from loadstone.simulator.batching import Sequence
+from loadstone.simulator.connection import Connection
+from loadstone.simulator.options import SimulatorOptions
+from loadstone.simulator.reply import Reply
+from loadstone.simulator.server import Server
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 
@@ -234,3 +242,27 @@ def test_variants_of_a_reply() -> None:
         assert (len(message["reasoning_content"].split()), len(message["content"].split())) == (3, 4)
         truth = server.truth()
         assert (truth["refused"], truth["itl_ms"]["count"], truth["icl_ms"]["count"]) == ({"401": 2}, 5, 3)
+
+
+def test_a_served_connection_is_freed_without_the_garbage_collector() -> None:
+    """The server turns the collector off, so nothing it makes for a request may be part of a cycle."""
+    server = Server(SimulatorOptions(port=0, step_us=1000, error_event_rate=0.3, reset_rate=0.3, truncate_rate=0.3))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        body = json.dumps({"prompt": "a", "max_tokens": 3, "stream": True}).encode()
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=10) as sock, contextlib.suppress(ConnectionResetError):
+                sock.sendall(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+                while sock.recv(65536):
+                    pass
+    finally:
+        server.stop()
+        thread.join(20)
+    assert server.final_truth()["received"] == 20
+    gc.disable()
+    try:
+        alive = [thing for thing in gc.get_objects() if isinstance(thing, (Connection, Reply, Sequence))]
+    finally:
+        gc.enable()
+    assert alive == []

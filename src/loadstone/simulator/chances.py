@@ -5,7 +5,7 @@ but of the first n requests the same number fail in the same ways on every run.
 """
 
 import math
-import random
+from collections.abc import Iterator
 
 import msgspec
 
@@ -14,6 +14,7 @@ from loadstone.simulator.options import SimulatorOptions
 from loadstone.simulator.tokens import WORDS
 
 ERROR, RESET, STALL, TRUNCATE, ERROR_EVENT = "error", "reset", "stall", "truncate", "error_event"
+_GOLDEN, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
 KINDS = (ERROR, RESET, STALL, TRUNCATE, ERROR_EVENT)
 
 
@@ -34,14 +35,27 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
 
 def fate(number: int, asked: Asked, options: SimulatorOptions) -> Fate:
     """The fate of the request that arrived as the `number`-th, counted from 0."""
-    chance = random.Random(options.seed * 1_000_003 + number)
-    words = chance.randrange(len(WORDS))
-    start, stride = words, chance.randrange(len(WORDS)) | 1
-    fault = _fault(chance.random(), options)
-    length, reason = _length(chance.random(), asked, options)
+    chance = _draws(options.seed, number)
+    start, stride = int(next(chance) * len(WORDS)), int(next(chance) * len(WORDS)) | 1
+    fault = _fault(next(chance), options)
+    length, reason = _length(next(chance), asked, options)
     events = math.ceil(length / options.tokens_per_event)
-    event = chance.randint(1, events - 1) if events > 1 else 0
+    event = 1 + int(next(chance) * (events - 1)) if events > 1 else 0
     return Fate(length=length, finish_reason=reason, fault=fault, fault_event=event, word_start=start, word_stride=stride)
+
+
+def _draws(seed: int, number: int) -> Iterator[float]:
+    """Uniform numbers in [0, 1): SplitMix64, started from a hash of seed and number. A tenth of the cost of seeding Python's own generator."""
+    state = _mixed(((seed << 40) + number + _GOLDEN) & _MASK)
+    while True:
+        state = (state + _GOLDEN) & _MASK
+        yield (_mixed(state) >> 11) / (1 << 53)
+
+
+def _mixed(value: int) -> int:
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
 
 
 def _fault(draw: float, options: SimulatorOptions) -> str | None:

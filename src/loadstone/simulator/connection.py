@@ -2,7 +2,6 @@
 
 import socket
 import struct
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -11,9 +10,9 @@ import httptools
 import msgspec
 
 MAX_BODY = 32 << 20  # bytes
-MAX_HEAD = 512 << 10  # more than one read, which may hold the end of another request too
+MAX_HEAD = 256 << 10  # more than one read, which may hold the end of another request too
 MAX_PIPELINED = 64
-READ = 256 << 10
+READ = 64 << 10
 _LINGER_NOT = struct.pack("ii", 1, 0)  # close() sends RST
 
 Sent = Callable[[], None]  # called right after the send that took the last byte returned
@@ -118,16 +117,20 @@ class Connection:
     def busy(self) -> bool:
         return self.reply is not None or bool(self._requests)
 
-    def readable(self) -> None:
-        """Take what has come, and serve the request it completes."""
+    def read(self) -> bytes | None:
+        """What has come; b"" at its end, None for nothing. It is to be given to `take`, in order."""
         try:
-            data = self.sock.recv(READ)
+            return self.sock.recv(READ)
         except BlockingIOError:
-            return
+            return None
         except OSError:
-            self.drop()
+            return b""
+
+    def take(self, data: bytes, read_ns: int) -> None:
+        """Look into what was read at `read_ns`, and serve the request it completes."""
+        if not self.open:
             return
-        self._read_ns = time.monotonic_ns()
+        self._read_ns = read_ns
         if not data:
             self.drop()
             return
