@@ -18,7 +18,6 @@ from loadstone.schedule import arrivals
 from loadstone.target import Target
 from loadstone.tokenizer import Tokenizer
 from loadstone.workload import load_workload
-from loadstone.workload.lora import assign_models
 from loadstone.workload.seeds import rng_for
 
 WARM_UP_SEED = 0x5741524D  # warm-ups draw from another seed: their prompts must not warm a prefix cache for the measured ones
@@ -52,13 +51,10 @@ def options_of(config: RunConfig, model: str) -> Options:
 def measured_plan(config: RunConfig, folder: Path, backend: Backend, options: Options, tokenizer: Tokenizer | None) -> Prepared:
     """The plan of the measured run."""
     workload = load_workload(config, tokenizer)
-    prompts = workload.prompts
-    if config.lora_modules:
-        prompts = assign_models(prompts, config.lora_modules, config.lora_assignment, rng_for(config.seed, "lora"))
     process = arrivals(config)
     offsets = None if process is None else process.offsets(config.num_prompts, rng_for(config.seed, "gaps")).tolist()
     plan = plans.build(
-        folder, prompts, offsets, lambda prompt: encode(backend, prompt, options), model=options.model, keep_texts=config.save_detailed
+        folder, workload.prompts, offsets, lambda prompt: encode(backend, prompt, options), model=options.model, keep_texts=config.save_detailed
     )
     last = plan.due_ns(len(plan) - 1) if len(plan) else NONE
     return Prepared(plan=plan, notes=workload.notes, skipped=workload.skipped, last_due_ns=None if last == NONE else last)
@@ -66,7 +62,7 @@ def measured_plan(config: RunConfig, folder: Path, backend: Backend, options: Op
 
 def warm_up_plan(config: RunConfig, count: int, folder: Path, backend: Backend, options: Options, tokenizer: Tokenizer | None) -> Plan:
     """The plan of `count` requests that are not measured: of the same kind, from another seed, in a closed loop, by the run's own model."""
-    other = msgspec.structs.replace(config, num_prompts=count, seed=config.seed ^ WARM_UP_SEED, shuffle=True, no_oversample=False)
+    other = msgspec.structs.replace(config, num_prompts=count, seed=config.seed ^ WARM_UP_SEED, shuffle=True, no_oversample=False, lora_modules=[])
     return plans.build(folder, load_workload(other, tokenizer).prompts, None, lambda prompt: encode(backend, prompt, options), model=options.model)
 
 
