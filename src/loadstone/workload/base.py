@@ -1,7 +1,7 @@
 """What a workload is made of: prompts, and the data sets that give them.
 
-A data set is one file with one function registered by name: it takes the run's configuration, a tokenizer and a random generator that is its
-own, and returns a `Workload`. Everything is drawn here, before the run; nothing here knows when a prompt will be sent or by which API.
+A data set is one file with one function registered by name: it takes the run's configuration and a tokenizer (or None), draws from random streams of
+its own (seeds.py), and returns a `Workload`. Everything is drawn here, before the run; nothing here knows when a prompt will be sent or by which API.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """The prompts of a run in sending order. `prompts` may be a generator: it is consumed once. `skipped`: rows left out, by reason.
 
-    `notes` are sentences for the report (rows repeated, lengths counted in words for want of a tokenizer ...).
+    `notes` are sentences for the report (rows repeated, lengths counted in words for want of a tokenizer ...); they are complete once `prompts` has
+    been consumed.
     """
 
     prompts: Iterable[Prompt]

@@ -1,0 +1,51 @@
+"""custom: one's own prompts, JSON lines with `prompt` and optionally `output_tokens`.
+
+The most tokens of an answer: the row's `output_tokens`, else --custom-output-len; with --custom-output-len -1 every row must have its own.
+A completions backend is sent the prompt in the tokenizer's chat template, as the model expects a question (--custom-skip-chat-template: as it
+stands); a chat backend is sent it as a user message and the server applies its own template.
+"""
+
+from loadstone.config import RunConfig
+from loadstone.errors import UsageError
+from loadstone.tokenizer import Tokenizer
+from loadstone.workload import fields
+from loadstone.workload.base import Prompt, Workload
+from loadstone.workload.chat import takes_chats, why_no_template
+from loadstone.workload.files import Row, json_lines
+from loadstone.workload.sampling import ordered, workload
+
+PER_ROW = -1
+
+
+def load(config: RunConfig, tokenizer: Tokenizer | None) -> Workload:
+    default = config.custom_output_len
+    if default < 1 and default != PER_ROW:
+        raise UsageError(f"--custom-output-len must be at least 1, or -1 for each row's own output_tokens, not {default}")
+    rows = json_lines(config)
+    prompts = [_prompt(row, default) for row in rows]
+    notes = []
+    own = sum(row.fields.get("output_tokens") is not None for row in rows)
+    if own and default != PER_ROW:
+        notes.append(f"{own} of {len(rows)} rows of the data set have output_tokens of their own, which go before --custom-output-len {default}")
+
+    template = None
+    if not takes_chats(config.backend) and not config.custom_skip_chat_template:
+        if reason := why_no_template(tokenizer):
+            notes.append(f"prompts are sent as they stand in the file, without a chat template: {reason}")
+        else:
+            template = tokenizer
+    chosen = ordered(config, prompts)
+    if template is not None:
+        used = chosen[: config.num_prompts]
+        chosen = [
+            Prompt(text=template.apply_chat_template([{"role": "user", "content": prompt.text}]), output_tokens=prompt.output_tokens)
+            for prompt in used
+        ]
+    return workload(config, chosen, tokenizer, notes)
+
+
+def _prompt(row: Row, default: int) -> Prompt:
+    output_tokens = fields.tokens(row, "output_tokens")
+    if output_tokens is None and default == PER_ROW:
+        raise UsageError(f"{row.place}: `output_tokens` is missing, which --custom-output-len -1 wants in every row")
+    return Prompt(text=fields.text(row, "prompt"), output_tokens=default if output_tokens is None else output_tokens)

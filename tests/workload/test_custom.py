@@ -1,0 +1,100 @@
+"""custom: output lengths, and the chat template for completions backends."""
+
+import pytest
+
+from loadstone.config import RunConfig
+from loadstone.errors import UsageError
+from loadstone.workload import load_workload
+
+
+def load(path, tokenizer=None, **fields):
+    return load_workload(RunConfig(model="m", dataset_name="custom", dataset_path=path, **{"num_prompts": 2, **fields}), tokenizer)
+
+
+def output_tokens(workload):
+    return [prompt.output_tokens for prompt in workload.prompts]
+
+
+def test_output_tokens_of_the_row_then_of_the_flag(data_file):
+    path = data_file([{"prompt": "a", "output_tokens": 7}, {"prompt": "b"}])
+    workload = load(path)
+    assert output_tokens(workload) == [7, 256]
+    assert any(note.startswith("1 of 2 rows") and "--custom-output-len 256" in note for note in workload.notes)
+    assert output_tokens(load(path, custom_output_len=9)) == [7, 9]
+
+
+def test_minus_one_wants_them_in_every_row(data_file):
+    with pytest.raises(UsageError, match=r"line 2: `output_tokens` is missing"):
+        load(data_file([{"prompt": "a", "output_tokens": 7}, {"prompt": "b"}]), custom_output_len=-1)
+    path = data_file([{"prompt": "a", "output_tokens": 7}, {"prompt": "b", "output_tokens": "8"}])
+    workload = load(path, custom_output_len=-1)
+    assert output_tokens(workload) == [7, 8] and workload.notes == []
+
+
+@pytest.mark.parametrize("length", [0, -2])
+def test_nonsense_output_lengths_are_refused(data_file, length):
+    with pytest.raises(UsageError, match=f"--custom-output-len .*not {length}"):
+        load(data_file([{"prompt": "a"}]), custom_output_len=length)
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        ({}, "`prompt` must be a text that is not empty, it is missing"),
+        ({"prompt": ""}, "`prompt`"),
+        ({"prompt": ["a"]}, "`prompt`.*'a'"),
+        ({"prompt": "a", "output_tokens": 0}, "`output_tokens` must be a whole number, 1 or more, it is 0"),
+        ({"prompt": "a", "output_tokens": 1.5}, "`output_tokens`"),
+        ({"prompt": "a", "output_tokens": True}, "`output_tokens`"),
+        ({"prompt": "a", "output_tokens": "many"}, "`output_tokens`.*many"),
+        ({"prompt": "a", "output_tokens": "inf"}, "`output_tokens`"),
+        ({"prompt": "a", "output_tokens": "nan"}, "`output_tokens`"),
+    ],
+)
+def test_bad_rows_are_told_by_file_and_line(data_file, row, fault):
+    with pytest.raises(UsageError, match=r"data\.jsonl, line 2: .*" + fault):
+        load(data_file([{"prompt": "fine"}, row]))
+
+
+class Templated:
+    """A tokenizer as far as this data set needs one: a template, and one token a word."""
+
+    name = "templated"
+    why = None
+
+    def no_chat_template(self):
+        return self.why
+
+    def apply_chat_template(self, messages):
+        return "".join(f"<{message['role']}> {message['content']} " for message in messages) + "<assistant>"
+
+    def count_batch(self, texts):
+        return [len(text.split()) for text in texts]
+
+
+@pytest.mark.parametrize("backend", ["openai", "vllm", "sglang"])
+def test_completions_get_the_chat_template(data_file, backend):
+    path = data_file([{"prompt": "how are you", "output_tokens": 3}, {"prompt": "well"}])
+    workload = load(path, Templated(), backend=backend, custom_output_len=5)
+    assert [prompt.text for prompt in workload.prompts] == ["<user> how are you <assistant>", "<user> well <assistant>"]
+    assert [prompt.prompt_tokens for prompt in workload.prompts] == [5, 3]
+    assert output_tokens(workload) == [3, 5]
+    assert not any("template" in note for note in workload.notes)
+
+
+def test_chats_and_those_who_skip_it_do_not(data_file):
+    path = data_file([{"prompt": "how are you"}, {"prompt": "well"}])
+    for fields in ({"backend": "openai-chat"}, {"backend": "openai", "custom_skip_chat_template": True}):
+        workload = load(path, Templated(), **fields)
+        assert [prompt.text for prompt in workload.prompts] == ["how are you", "well"]
+        assert [prompt.prompt_tokens for prompt in workload.prompts] == [3, 1] and workload.notes == []
+
+
+def test_where_there_is_no_template_a_note_says_so(data_file):
+    path = data_file([{"prompt": "how are you"}, {"prompt": "well"}])
+    [note] = load(path, backend="openai").notes
+    assert note.endswith("without a chat template: no tokenizer is loaded")
+    lacking = Templated()
+    lacking.why = "Jinja2 is not installed"
+    [note] = load(path, lacking, backend="openai").notes
+    assert note.endswith("without a chat template: Jinja2 is not installed")
