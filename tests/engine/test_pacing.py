@@ -42,12 +42,21 @@ def test_due_times_are_from_the_start(tmp_path: Path) -> None:
     plan = build(tmp_path, [Prompt(text="a")] * 3, [5, 10, 10], lambda _: b"x", model="m")
     pacer = Pacer(plan, Stripe(0, 1, 3), start_ns=1000)
     seen = []
-    while pacer.index is not None:
+    while pacer.has_next() and pacer.has_next():  # asking twice takes one
         seen.append((pacer.index, pacer.planned_ns))
-        pacer.advance()
+        pacer.sent()
     assert seen == [(0, 1005), (1, 1010), (2, 1010)]
+
+
+def test_a_stopped_pacer_has_no_next(tmp_path: Path) -> None:
+    plan = build(tmp_path, [Prompt(text="a")] * 3, None, lambda _: b"x", model="m")
+    pacer = Pacer(plan, Stripe(0, 1, 3), start_ns=0)
+    assert pacer.has_next()
+    pacer.stop()
+    assert not pacer.has_next()
 
 
 def test_a_closed_loop_has_no_due_times(tmp_path: Path) -> None:
     plan = build(tmp_path, [Prompt(text="a")], None, lambda _: b"x", model="m")
-    assert Pacer(plan, Stripe(0, 1, 1), start_ns=1000).planned_ns == NONE
+    pacer = Pacer(plan, Stripe(0, 1, 1), start_ns=1000)
+    assert pacer.has_next() and pacer.planned_ns == NONE

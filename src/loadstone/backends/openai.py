@@ -10,7 +10,9 @@ FastDeploy's `arrival_time` is the server's own time of a token, in seconds from
 
 from typing import Any
 
-from loadstone.backends.base import Backend, Batch, Emission, Event, Reply, Usage, json_object
+import msgspec
+
+from loadstone.backends.base import Backend, Batch, Emission, Event, Reply, Usage, excerpt, json_object
 from loadstone.backends.openai_batch import LONGEST_SPAN_S, read_many, running_usage_grew
 
 DONE = b"[DONE]"
@@ -76,7 +78,9 @@ def _emission(message: dict[str, Any], part_name: str, reply: Reply) -> Emission
         reply.usage = reply.usage.then(counted)
     now = counted.output_tokens if counted is not None else None
     choices = message.get("choices")
-    choices = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+    if choices is not None and not isinstance(choices, list):
+        raise ValueError(f"choices is no list: {excerpt(msgspec.json.encode(message))}")
+    choices = [choice for choice in choices or [] if isinstance(choice, dict)]
     if not choices:
         reply.running = reply.running if now is None else now
         return None

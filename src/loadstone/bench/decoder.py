@@ -64,6 +64,7 @@ def records_of(
         record.request_id = f"{job.request_id_prefix}{exchange.index}"
         record.target, record.model = job.target, planned.model
         record.conversation, record.turn = planned.conversation, planned.turn
+        record.local_prompt_tokens, record.wanted_output_tokens = planned.prompt_tokens, planned.output_tokens
         if record.prompt_tokens is None and planned.prompt_tokens is not None:
             record.prompt_tokens, record.prompt_token_source = planned.prompt_tokens, "local"
         yield record, exchange

@@ -46,17 +46,34 @@ class SharedQueue:
 
 
 class Pacer:
-    """The next request of this worker and the absolute time it is due (NONE in a closed loop: at once)."""
+    """The next request of this worker and the absolute time it is due (NONE in a closed loop: at once).
+
+    A number is taken only when it is asked for, and it is asked for only when there is a slot for it: a worker that is full holds none back from
+    the others.
+    """
 
     def __init__(self, plan: Plan, feed: Feed, start_ns: int) -> None:
         self._plan, self._feed, self._start_ns = plan, feed, start_ns
-        self.index: int | None = None
+        self.index = 0
         self.planned_ns = NONE
-        self.advance()
+        self._held = self._stopped = False
 
-    def advance(self) -> None:
-        self.index = self._feed.take()
-        if self.index is None:
-            return
-        due = self._plan.due_ns(self.index)
-        self.planned_ns = NONE if due == NONE else self._start_ns + due
+    def has_next(self) -> bool:
+        """Whether there is a next request: `index` and `planned_ns` are then its."""
+        if self._held:
+            return True
+        number = None if self._stopped else self._feed.take()
+        if number is None:
+            self._stopped = True
+            return False
+        due = self._plan.due_ns(number)
+        self.index, self.planned_ns, self._held = number, NONE if due == NONE else self._start_ns + due, True
+        return True
+
+    def sent(self) -> None:
+        """The next request is on its way: another may be asked for."""
+        self._held = False
+
+    def stop(self) -> None:
+        """There shall be no next request."""
+        self._held, self._stopped = False, True

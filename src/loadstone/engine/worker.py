@@ -110,12 +110,11 @@ class Worker:
             self._turn(early_ns / 1e9)
         self._next_sweep_ns = time.monotonic_ns() + SWEEP_NS
         while True:
-            if pacer.index is None and not self.in_flight:
+            if not self.in_flight and not pacer.has_next():
                 break
             self._turn(self._until_next())
             now = time.monotonic_ns()
-            if pacer.index is not None and self.in_flight < self._cap and pacer.planned_ns <= now:
-                self._start_due(now)
+            self._start_due(now)
             if self.ends:
                 self._finish_some()
             elif spool.waiting:
@@ -136,7 +135,7 @@ class Worker:
         if self.ends or self._spool.waiting:
             return 0.0
         pacer = self._pacer
-        if pacer.index is not None and self.in_flight < self._cap:
+        if self.in_flight < self._cap and pacer.has_next():
             wait_ns = pacer.planned_ns - time.monotonic_ns()
             if pacer.planned_ns == NONE or wait_ns <= 0:
                 return 0.0
@@ -159,15 +158,17 @@ class Worker:
         """Start every request that is due and has a slot; a batch of reads at most, so that reading goes on."""
         pacer = self._pacer
         for _ in range(BATCH):
-            if pacer.index is None or self.in_flight >= self._cap or pacer.planned_ns > now:
+            if self.in_flight >= self._cap or not pacer.has_next():
+                return
+            if pacer.planned_ns > now:
                 break
             index, planned_ns = pacer.index, pacer.planned_ns
-            pacer.advance()
+            pacer.sent()
             self.in_flight += 1
             self._sent += 1
             self.counters[Count.SENT] = self._sent
             self._assign(index, planned_ns, 1, NO_TIME)
-        if pacer.planned_ns != NONE and len(self.idle) + self.opening < SPARE and self._phase.connections > 1 and pacer.index is not None:
+        if pacer.planned_ns != NONE and len(self.idle) + self.opening < SPARE and len(self.connections) < self._cap:
             self._open()
 
     def _assign(self, index: int, planned_ns: int, tries: int, sent_ns: int) -> None:
@@ -251,9 +252,7 @@ class Worker:
         while ends:
             self._finish(ends.popleft())
             now = time.monotonic_ns()
-            pacer = self._pacer
-            if pacer.index is not None and self.in_flight < self._cap and pacer.planned_ns <= now:
-                self._start_due(now)
+            self._start_due(now)
             if now > until:
                 return
 
@@ -322,7 +321,7 @@ class Worker:
         """Send no more; those in flight go on."""
         self.stopping = True
         if self.running:
-            self._pacer.index = None
+            self._pacer.stop()
 
     def cancel(self) -> None:
         """Send no more and end those in flight."""
