@@ -285,7 +285,7 @@ def test_a_custom_tokenizer(monkeypatch):
     with pytest.raises(UsageError, match="no tokenizer 'words'; registered are: letters"):
         load(tokenizer="words", tokenizer_mode="custom")
     monkeypatch.setattr(Entry, "load", lambda self: dict)
-    with pytest.raises(UsageError, match="no loadstone.tokenizer.Tokenizer but a dict"):
+    with pytest.raises(UsageError, match=r"no loadstone\.tokenizer\.Tokenizer but a dict"):
         load(tokenizer="letters", tokenizer_mode="custom")
 
 
@@ -341,5 +341,5 @@ def test_mistral_tokenizers_that_come_with_the_package():
     assert tokenizer.count("the old sea") == 3 and tokenizer.vocab_size == 131072
     assert len(tokenizer.usable_ids()) == 131072 - 1000 and min(tokenizer.usable_ids()) == 1000
     assert "mistral-common" in tokenizer.no_chat_template()
-    with pytest.raises(UsageError, match="no Mistral tokenizer found under v9: .* v1, v2, v3, v3-tekken, v7"):
+    with pytest.raises(UsageError, match=r"no Mistral tokenizer found under v9: .* v1, v2, v3, v3-tekken, v7"):
         load(tokenizer="v9", tokenizer_mode="mistral")

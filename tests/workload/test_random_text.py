@@ -1,4 +1,4 @@
-"""Random prompts: exact to the token with tokenizers of every kind, evenly drawn lengths, no accidental shared prefix, the same from the same seed."""
+"""Random prompts: exact to the token with every kind of tokenizer, evenly drawn lengths, no accidental shared prefix, the same again from a seed."""
 
 from collections import Counter
 
@@ -148,8 +148,18 @@ def test_mending_makes_long_and_short_texts_exact(bpe):
     assert made[0][0] == " ".join(long[:12]) and made[1][0].startswith(" ".join(short))
 
 
+def test_mending_reaches_the_length_though_the_words_merge_and_whatever_the_neighbours(merging_bpe):
+    pool = Pool(list(WORDS[:60]), " ")  # words that were learnt in each other's company
+    rng = rng_for(0, "test")
+    bodies = [[pool.words[place] for place in rng.integers(60, size=64)] for _ in range(30)]
+    assert any(merging_bpe.count(" ".join(body)) != 64 for body in bodies)
+    made = exact_texts(merging_bpe, pool, "", [list(body) for body in bodies], [64] * 30, range(30), 0)
+    assert [len(merging_bpe.encode(text)) for text, _ in made] == [64] * 30
+    assert [exact_texts(merging_bpe, pool, "", [list(bodies[k])], [64], [k], 0)[0] for k in range(30)] == made
+
+
 class PairMerging:
-    """Counts two tokens for every two words, three for a last odd one: an odd number of tokens above 1 cannot be had... by words alone."""
+    """Two tokens for every two words and for a last odd one: an odd number of tokens cannot be had."""
 
     name = "pairs"
 
