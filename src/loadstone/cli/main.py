@@ -41,6 +41,7 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. Nothing but a `--debug` run shows a traceback."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads cost start-up time, and with them nothing could be forked
     words = normalised(sys.argv[1:] if argv is None else argv)
     try:
         code = _run(words)
