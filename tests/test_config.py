@@ -23,7 +23,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("--request-rate", {"request_rate": -math.inf}),
     ("--burstiness", {"burstiness": 0}),
     ("--burstiness", {"burstiness": NAN}),
-    ("--burstiness", {"burstiness": math.inf}),
+    ("--burstiness", {"burstiness": -math.inf}),
     ("--random-range-ratio", {"random_range_ratio": 1.0}),
     ("--random-range-ratio", {"random_range_ratio": -0.1}),
     ("--random-range-ratio", {"random_range_ratio": NAN}),
@@ -71,7 +71,8 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("--ramp-up-start-rps", {"ramp_up_strategy": "linear", "ramp_up_end_rps": 1}),
     ("--ramp-up-start-rps", {"ramp_up_strategy": "linear", "ramp_up_start_rps": -1, "ramp_up_end_rps": 1}),
     ("--ramp-up-start-rps", {"ramp_up_strategy": "linear", "ramp_up_start_rps": 5, "ramp_up_end_rps": 1}),
-    ("--ramp-up-end-rps", {"ramp_up_strategy": "linear", "ramp_up_start_rps": 0, "ramp_up_end_rps": 0}),
+    ("--ramp-up-end-rps", {"ramp_up_strategy": "linear", "ramp_up_start_rps": 1, "ramp_up_end_rps": 0}),
+    ("--ramp-up-start-rps", {"ramp_up_strategy": "linear", "ramp_up_start_rps": 0, "ramp_up_end_rps": 5}),
     ("--ramp-up-start-rps", {"ramp_up_strategy": "exponential", "ramp_up_start_rps": 0, "ramp_up_end_rps": 5}),
     ("--request-rate", {"ramp_up_strategy": "linear", "ramp_up_start_rps": 1, "ramp_up_end_rps": 5, "request_rate": 3}),
 ]
@@ -88,6 +89,7 @@ ACCEPTED: list[dict[str, Any]] = [
     {"request_rate": math.inf},
     {"request_rate": 0.01, "burstiness": 0.1, "max_concurrency": 1},
     {"random_range_ratio": 0.999},
+    {"burstiness": math.inf, "custom_output_len": -1},
     {"ready_check_timeout_sec": 0, "num_warmups": 0, "drain_grace": 0},
     {"ramp_up_strategy": "exponential", "ramp_up_start_rps": 1, "ramp_up_end_rps": 1},
     {"host": "::1"},
@@ -235,6 +237,6 @@ def test_bad_hyperparameter_files_are_named(tmp_path: Path, text: str | None, sa
 
 
 def test_a_config_survives_its_file_form() -> None:
-    config = RunConfig(num_prompts=3, goodput={"ttft": 200.0}, metric_percentiles=("50", "99.9")).validated()
+    config = RunConfig(num_prompts=3, burstiness=math.inf, goodput={"ttft": 200.0}, metric_percentiles=("50", "99.9")).validated()
     assert RunConfig.from_mapping(json.loads(json.dumps(config.public()))) == config
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(config), type=RunConfig) == config

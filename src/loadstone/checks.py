@@ -37,9 +37,8 @@ LEAST = {
     "prefix_repetition_output_len": 1,
     "spec_bench_output_len": 1,
     "hf_output_len": 1,
-    "ramp_up_start_rps": 0,
 }
-ABOVE_ZERO = ("burstiness", "request_timeout", "connect_timeout", "ramp_up_end_rps")
+ABOVE_ZERO = ("request_timeout", "connect_timeout", "ramp_up_start_rps", "ramp_up_end_rps")
 SHARES = ("min_p", "blazedit_min_distance", "blazedit_max_distance")  # from 0 to 1
 CHOICES = {
     "tokenizer_mode": ("auto", "slow", "mistral", "custom"),
@@ -77,6 +76,7 @@ def _check_ranges(config: "RunConfig") -> None:
     for name, choices in CHOICES.items():
         _require(config, name, lambda value, choices=choices: value in choices, f"one of {', '.join(choices)}")
     _require(config, "request_rate", lambda value: value > 0, "above 0 (requests per second), or inf to send all at once")
+    _require(config, "burstiness", lambda value: value > 0, "above 0 (1 is Poisson), or inf for equal gaps")
     _require(config, "random_range_ratio", lambda value: 0 <= value < 1, "at least 0 and below 1")
     _require(config, "top_p", lambda value: 0 < value <= 1, "above 0 and at most 1")
 
@@ -106,8 +106,6 @@ def _check_load(config: "RunConfig") -> None:
         raise UsageError(f"--ramp-up-strategy {strategy} needs both --ramp-up-start-rps and --ramp-up-end-rps")
     if start > end:
         raise UsageError(f"--ramp-up-start-rps {start:g} must not be above --ramp-up-end-rps {end:g}")
-    if strategy == "exponential" and start == 0:
-        raise UsageError("--ramp-up-start-rps must be above 0 for an exponential ramp: it grows by a factor")
 
 
 def _require(config: "RunConfig", name: str, holds: Any, wanted: str) -> None:

@@ -27,13 +27,13 @@ def nearest(word: str, choices: Iterable[str], prefix: str = "") -> str:
 
 
 def request_rate(value: Any) -> Any:
-    """Requests per second. YAML's own word for infinity is `.inf`; `inf` comes as text."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        raise UsageError(f"--request-rate must be a number or inf, not {value!r}") from None
+    """Requests per second."""
+    return _number_or_inf(value, "--request-rate")
+
+
+def burstiness(value: Any) -> Any:
+    """Shape of the gamma distribution of gaps."""
+    return _number_or_inf(value, "--burstiness")
 
 
 def headers(value: Any) -> dict[str, str]:
@@ -162,6 +162,16 @@ def read_mapping(path: str, flag: str) -> dict[str, Any]:
     return document
 
 
+def _number_or_inf(value: Any, flag: str) -> Any:
+    """YAML's own word for infinity is `.inf`; `inf` comes as text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise UsageError(f"{flag} must be a number or inf, not {value!r}") from None
+
+
 def _pairs(value: Any, flag: str, example: str, *, secret: bool = False) -> dict[str, str]:
     if isinstance(value, Mapping):
         return {str(name): _text(text, f"{flag} {name}") for name, text in value.items()}
@@ -202,6 +212,7 @@ def _kind(value: Any) -> str:
 
 PARSERS: dict[str, Callable[[Any], Any]] = {
     "request_rate": request_rate,
+    "burstiness": burstiness,
     "header": headers,
     "metadata": metadata,
     "goodput": goodput,

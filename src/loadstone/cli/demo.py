@@ -34,8 +34,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(args: argparse.Namespace) -> int:
+    from loadstone.bench.serve import serve
     from loadstone.config import RunConfig
-    from loadstone.run import serve
     from loadstone.simulator import running
 
     chosen = {"result_dir": args.result_dir, "num_prompts": args.num_prompts, "debug": args.debug}

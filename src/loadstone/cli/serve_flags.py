@@ -146,7 +146,9 @@ GROUPS = (
         "load",
         (
             Flag("request-rate", "float", "RPS", "mean arrivals per second; inf: all at once", "inf"),
-            Flag("burstiness", "float", "B", "shape of the gamma distribution of gaps: 1 is Poisson, below burstier, above more even", "1"),
+            Flag(
+                "burstiness", "float", "B", "shape of the gamma distribution of gaps: 1 is Poisson, below burstier, above more even, inf equal", "1"
+            ),
             Flag("max-concurrency", "int", "N", "most requests in flight at once"),
             Flag(
                 "ramp-up-strategy",
