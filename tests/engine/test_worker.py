@@ -329,3 +329,58 @@ def test_segments_of_a_run_hold_every_exchange_once(tmp_path: Path) -> None:
         exchanges, _, counters = drive(tmp_path, server.port, 40, cap=8, connections=8, segment_bytes=2000)
     assert [exchange.index for exchange in exchanges] == list(range(40))
     assert counters[Count.SEGMENT] > 3
+
+
+def test_a_duration_ends_the_sending(tmp_path: Path) -> None:
+    """A closed loop over a plan of three, repeated until the time is over; what was in flight then is finished."""
+    with Scripted(document("200 OK", b"{}")) as server:
+        exchanges, _, _ = drive(tmp_path, server.port, 3, cap=2, connections=2, duration_ns=300_000_000, repeat=True)
+    start_ns = min(exchange.sent_ns for exchange in exchanges)  # type: ignore[type-var]
+    assert len(exchanges) > 3
+    assert [exchange.index for exchange in exchanges] == list(range(len(exchanges)))
+    assert all(exchange.end == End.COMPLETE for exchange in exchanges)
+    assert all(exchange.sent_ns - start_ns < 300_000_000 for exchange in exchanges)  # type: ignore[operator]
+
+
+def test_a_duration_drops_what_is_due_later(tmp_path: Path) -> None:
+    with Scripted(document("200 OK", b"{}")) as server:
+        exchanges, _, _ = drive(tmp_path, server.port, 3, due_ns=[0, 50_000_000, 10**12], duration_ns=100_000_000)
+    assert [exchange.index for exchange in exchanges] == [0, 1]
+
+
+def test_sending_is_held_back_while_decoding_is_too_far_behind(tmp_path: Path) -> None:
+    """Nobody decodes here: after the first replies have passed the limit no more is sent, until the decoder's counter says that it caught up."""
+    holder: list[Worker] = []
+
+    def catch_up() -> None:
+        counters = holder[0].counters
+        while counters[Count.SENT] < 4 or not holder[0]._held_since_ns:
+            time.sleep(0.01)
+        held_at.append(counters[Count.SENT])
+        while counters[Count.SENT] < 60:
+            counters[Count.DECODED_BYTES] = counters[Count.SPOOLED_BYTES]
+            time.sleep(0.001)
+
+    held_at: list[int] = []
+    thread = threading.Thread(target=catch_up, daemon=True)
+
+    def begin(worker: Worker) -> None:
+        holder.append(worker)
+        thread.start()
+
+    due = [index * 10_000_000 for index in range(60)]
+    with Scripted(document("200 OK", b"x" * 1000)) as server:
+        exchanges, worker, _ = drive(tmp_path, server.port, 60, due_ns=due, spool_limit_bytes=5000, while_running=begin)
+    thread.join(20)
+    assert len(exchanges) == 60
+    assert held_at[0] < 60
+    assert worker.gauges.health().held_s > 0
+
+
+def test_the_worker_knows_how_it_fared(tmp_path: Path) -> None:
+    with Scripted(stream(WORDS, gap_s=0.002)) as server:
+        _, worker, _ = drive(tmp_path, server.port, 40, due_ns=[index * 5_000_000 for index in range(40)], connections=4)
+    health = worker.gauges.health()
+    assert health.turns.samples > 40 and health.read_late.samples > 0 and health.send_late.samples == 40
+    assert health.read_late.p50_ns is not None and 0 <= health.read_late.p50_ns < 10**9
+    assert health.cpu_s > 0 and health.wall_s > 0.15

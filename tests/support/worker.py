@@ -32,6 +32,9 @@ def drive(
     tls: Tls | None = None,
     family: int = socket.AF_INET,
     segment_bytes: int = 64 << 20,
+    duration_ns: int = 0,
+    repeat: bool = False,
+    spool_limit_bytes: int = 4 << 30,
     while_running: Callable[[Worker], None] | None = None,
     **settings: Any,
 ) -> tuple[list[Exchange], Worker, memoryview]:
@@ -43,11 +46,20 @@ def drive(
     job = Job(addresses=[Address(family=family, sockaddr=(address, port))], head=HEAD, tail=TAIL, clock=clock, tls=tls, counters="", **settings)
     counters = Counters(folder / "counters", rows=2).row(1)
     worker = Worker(job, counters)
-    phase = Phase(plan=str(plan.folder), spool=str(spool), max_concurrency=cap, connections=connections, segment_bytes=segment_bytes)
+    phase = Phase(
+        plan=str(plan.folder),
+        spool=str(spool),
+        max_concurrency=cap,
+        connections=connections,
+        segment_bytes=segment_bytes,
+        duration_ns=duration_ns,
+        repeat=repeat,
+        spool_limit_bytes=spool_limit_bytes,
+    )
     worker.prepare(phase)
     if while_running:
         while_running(worker)
-    worker.run(Stripe(0, 1, requests), time.monotonic_ns())
+    worker.run(Stripe(0, 1, 1 << 62 if repeat else requests), time.monotonic_ns())
     worker.close()
     reader = SpoolReader(spool, 0)
     exchanges: list[Exchange] = []

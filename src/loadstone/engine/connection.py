@@ -1,7 +1,7 @@
 """One connection: opening it, sending a request on it, and capturing what comes back.
 
 Between the arrival of a byte and its time stamp nothing runs: the kernel stamps what it receives, and the reader only appends. A reply that looks
-over is put on the worker's list of ends; the proof by HTTP's framing, the next request and the spool come between reads (see worker.py).
+over is put on the pool's list of ends; the proof by HTTP's framing, the next request and the spool come between reads (see worker.py).
 """
 
 import errno
@@ -18,7 +18,7 @@ from loadstone.engine.poller import IN, OUT
 from loadstone.engine.settings import Address
 
 if TYPE_CHECKING:
-    from loadstone.engine.worker import Worker
+    from loadstone.engine.pool import Pool
 
 READ_BYTES = 65536
 CONTROL_BYTES = socket.CMSG_SPACE(16)
@@ -47,6 +47,7 @@ class Connection:
         "need",
         "opened_ns",
         "planned_ns",
+        "pool",
         "quiet_since_ns",
         "reads",
         "recvmsg",
@@ -58,11 +59,10 @@ class Connection:
         "unsent",
         "warm",
         "why",
-        "worker",
     )
 
-    def __init__(self, worker: "Worker", address: Address) -> None:
-        self.worker = worker
+    def __init__(self, pool: "Pool", address: Address) -> None:
+        self.pool = pool
         self.index: int | None = None
         self.served = 0
         self.warm = False  # open since before its request came: the server may have closed it meanwhile
@@ -76,7 +76,7 @@ class Connection:
         sock.setblocking(False)
         if address.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if worker.kernel_stamps:
+        if pool.kernel_stamps:
             ask_for_stamps(sock)
         self.recvmsg = sock.recvmsg
         self.fd = sock.fileno()
@@ -84,7 +84,7 @@ class Connection:
         if problem not in (0, errno.EINPROGRESS, errno.EAGAIN):
             sock.close()
             raise OSError(problem, os.strerror(problem))
-        worker.watch(self.fd, OUT, self.opened)
+        pool.watch(self.fd, OUT, self.opened)
 
     # opening
 
@@ -92,11 +92,11 @@ class Connection:
         """The connect has ended, well or badly."""
         problem = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if problem:
-            self.worker.connect_failed(self, os.strerror(problem))
+            self.pool.connect_failed(self, os.strerror(problem))
             return
         self.connect_ns = time.monotonic_ns() - self.opened_ns
-        self.worker.watch(self.fd, IN, self.readable)
-        self.worker.connected(self)
+        self.pool.watch(self.fd, IN, self.readable)
+        self.pool.connected(self)
 
     # sending
 
@@ -124,7 +124,7 @@ class Connection:
             return
         if done < len(request):
             self.unsent = request[done:]
-            self.worker.watch(self.fd, IN | OUT, self.ready)
+            self.pool.watch(self.fd, IN | OUT, self.ready)
 
     def ready(self, events: int) -> None:
         """While a large request is still being sent: write on, and read what the server says meanwhile."""
@@ -136,7 +136,7 @@ class Connection:
             except OSError:
                 self.unsent = b""  # the server takes no more: its reply, or its reset, is there to be read
             if not self.unsent:
-                self.worker.watch(self.fd, IN, self.readable)
+                self.pool.watch(self.fd, IN, self.readable)
         if events & ~OUT:
             self.readable(events)
 
@@ -163,19 +163,19 @@ class Connection:
 
     def unstamped(self) -> bytes:
         """The first packets after the option is set can come without a stamp."""
-        self.worker.unstamped()
+        self.pool.unstamped()
         return stamp_now()
 
     def over(self) -> None:
         """The reply may be over: have it looked at between reads."""
         if not self.ended:
             self.ended = True
-            self.worker.ends.append(self)
+            self.pool.ends.append(self)
 
     def look(self, data: bytes) -> None:
         """A read whose framing is not known to be chunked: find out how this reply will end, at the cost of a search in its head."""
         if self.index is None:
-            self.worker.discard(self)  # bytes that nobody asked for
+            self.pool.discard(self)  # bytes that nobody asked for
             return
         if self.mode == HEAD:
             head, found, _ = data.partition(b"\r\n\r\n")
@@ -215,18 +215,18 @@ class Connection:
     # ends without a proper end
 
     def closed(self) -> None:
-        self.worker.unwatch(self.fd)
+        self.pool.unwatch(self.fd)
         self.fail(End.CLOSED, "the server closed the connection")
 
     def broke(self, error: OSError) -> None:
-        self.worker.unwatch(self.fd)
+        self.pool.unwatch(self.fd)
         reset = isinstance(error, (ConnectionResetError, BrokenPipeError))
         self.fail(End.RESET if reset else End.CLOSED, os.strerror(error.errno) if error.errno else str(error))
 
     def fail(self, end: End, detail: str) -> None:
         """The transport is gone. An idle connection is forgotten; a busy one has its end looked at like any other."""
         if self.index is None:
-            self.worker.discard(self)
+            self.pool.discard(self)
             return
         if self.why is None:
             self.why = (end, detail)
@@ -238,7 +238,7 @@ class Connection:
         return DONE_LINE.search(tail) is not None
 
     def close(self) -> None:
-        self.worker.unwatch(self.fd)
+        self.pool.unwatch(self.fd)
         self.sock.close()
 
 

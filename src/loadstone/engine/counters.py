@@ -17,7 +17,7 @@ class Count(IntEnum):
     SEGMENT = 3  # spool segment being written
     SPOOLED = 4  # exchanges in the spool
     UNSTAMPED = 5  # reads without a kernel stamp
-    LONGEST_STALL_NS = 6  # longest time between two polls
+    DECODED_BYTES = 6  # of this worker's spool; written by the decoder
     CONNECTIONS = 7  # opened
     REPLACED = 8  # stale connections replaced
     SPOOLED_BYTES = 9

@@ -1,10 +1,13 @@
 """Which request is next, and when: due times are absolute, fixed before the run, never re-based and never slept relative to the last send."""
 
 import fcntl
+import time
 from pathlib import Path
 from typing import Protocol
 
 from loadstone.plan import NONE, Plan
+
+NEVER = 1 << 62
 
 
 class Feed(Protocol):
@@ -49,11 +52,13 @@ class Pacer:
     """The next request of this worker and the absolute time it is due (NONE in a closed loop: at once).
 
     A number is taken only when it is asked for, and it is asked for only when there is a slot for it: a worker that is full holds none back from
-    the others.
+    the others. `duration_ns` after the start there is no next request any more; 0: no such end. A feed that hands out more numbers than the plan
+    has requests repeats the plan.
     """
 
-    def __init__(self, plan: Plan, feed: Feed, start_ns: int) -> None:
+    def __init__(self, plan: Plan, feed: Feed, start_ns: int, duration_ns: int = 0) -> None:
         self._plan, self._feed, self._start_ns = plan, feed, start_ns
+        self._end_ns = start_ns + duration_ns if duration_ns else NEVER
         self.index = 0
         self.planned_ns = NONE
         self._held = self._stopped = False
@@ -62,13 +67,15 @@ class Pacer:
         """Whether there is a next request: `index` and `planned_ns` are then its."""
         if self._held:
             return True
-        number = None if self._stopped else self._feed.take()
+        number = None if self._stopped or time.monotonic_ns() >= self._end_ns else self._feed.take()
         if number is None:
             self._stopped = True
             return False
-        due = self._plan.due_ns(number)
+        due = self._plan.due_ns(number % len(self._plan))
         self.index, self.planned_ns, self._held = number, NONE if due == NONE else self._start_ns + due, True
-        return True
+        if self.planned_ns >= self._end_ns:
+            self.stop()
+        return self._held
 
     def sent(self) -> None:
         """The next request is on its way: another may be asked for."""

@@ -16,12 +16,15 @@ from pathlib import Path
 import msgspec
 
 from loadstone.engine.counters import Counters
+from loadstone.engine.gauges import Health
 from loadstone.engine.lines import Lines
 from loadstone.engine.pacing import Feed, SharedQueue, Stripe
 from loadstone.engine.poller import IN
 from loadstone.engine.settings import Job, Phase
 from loadstone.engine.worker import Worker
 from loadstone.plan import NONE, Plan
+
+ENDLESS = 1 << 62
 
 
 class Order(msgspec.Struct, kw_only=True):
@@ -38,8 +41,7 @@ class Answer(msgspec.Struct, kw_only=True):
     said: str  # ready, done
     sent: int = 0
     open_connections: int = 0
-    problem: str = ""
-    cpu_s: float = 0.0
+    health: Health = Health()
 
 
 class Orders:
@@ -54,7 +56,7 @@ class Orders:
         for line in self._lines.arrived():
             self._hear(line)
         if self._lines.closed:
-            self._worker.unwatch(self._lines.fd)
+            self._worker.pool.unwatch(self._lines.fd)
             self._worker.cancel()
 
     def next(self) -> Order | None:
@@ -85,26 +87,26 @@ def main() -> None:
     job = msgspec.json.decode(line, type=Job)
     worker = Worker(job, Counters(Path(job.counters)).row(1 + job.worker))
     orders = Orders(lines, worker)
-    worker.watch(lines.fd, IN, orders.readable)
+    worker.pool.watch(lines.fd, IN, orders.readable)
     phase: Phase | None = None
     while (order := orders.next()) is not None:
         if order.do == "prepare" and order.phase:
             phase = order.phase
             worker.prepare(phase)
-            say(Answer(said="ready", open_connections=len(worker.connections)))
+            say(Answer(said="ready", open_connections=len(worker.pool.connections)))
         elif order.do == "run" and phase:
             sent = worker.run(_feed(job, phase), order.start_ns)
-            times = os.times()
-            say(Answer(said="done", sent=sent, cpu_s=times.user + times.system))
+            say(Answer(said="done", sent=sent, health=worker.gauges.health()))
     worker.close()
 
 
 def _feed(job: Job, phase: Phase) -> Feed:
     """Capped or closed loops share one queue over several workers; else each has its stripe."""
     plan = Plan(Path(phase.plan))
+    requests = ENDLESS if phase.repeat and len(plan) else len(plan)
     if job.workers == 1 or (phase.max_concurrency is None and (not len(plan) or plan.due_ns(0) != NONE)):
-        return Stripe(job.worker, job.workers, len(plan))
-    return SharedQueue(Path(phase.spool) / "next", len(plan))
+        return Stripe(job.worker, job.workers, requests)
+    return SharedQueue(Path(phase.spool) / "next", requests)
 
 
 def say(answer: Answer) -> None:

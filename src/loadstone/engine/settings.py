@@ -43,4 +43,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     spool: str  # folder for this phase's spool
     max_concurrency: int | None = None  # over all workers; None: no cap
     connections: int = 1  # to have open before the phase starts
+    duration_ns: int = 0  # send nothing that is due, or asked for, later than this after the start; 0: no such end
+    repeat: bool = False  # when the plan is used up, begin it again (with `duration_ns`)
     segment_bytes: int = 64 << 20
+    spool_limit_bytes: int = 4 << 30  # per worker: with more than this not yet decoded, no request is sent until decoding has caught up

@@ -15,7 +15,7 @@ from loadstone.engine.poller import IN
 from loadstone.engine.settings import Address, Tls
 
 if TYPE_CHECKING:
-    from loadstone.engine.worker import Worker
+    from loadstone.engine.pool import Pool
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
@@ -33,19 +33,19 @@ class TlsConnection(Connection):
 
     __slots__ = ("_incoming", "_kernel_stamps", "_outgoing", "_tls")
 
-    def __init__(self, worker: "Worker", address: Address) -> None:
-        assert worker.tls_context and worker.job.tls
+    def __init__(self, pool: "Pool", address: Address) -> None:
+        assert pool.tls_context and pool.job.tls
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = worker.tls_context.wrap_bio(self._incoming, self._outgoing, server_hostname=worker.job.tls.server_name)
-        self._kernel_stamps = worker.kernel_stamps
-        super().__init__(worker, address)
+        self._tls = pool.tls_context.wrap_bio(self._incoming, self._outgoing, server_hostname=pool.job.tls.server_name)
+        self._kernel_stamps = pool.kernel_stamps
+        super().__init__(pool, address)
 
     def opened(self, _events: int) -> None:
         problem = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if problem:
-            self.worker.connect_failed(self, os.strerror(problem))
+            self.pool.connect_failed(self, os.strerror(problem))
             return
-        self.worker.watch(self.fd, IN, self.shake)
+        self.pool.watch(self.fd, IN, self.shake)
         self.shake(0)
 
     def shake(self, events: int) -> None:
@@ -54,7 +54,7 @@ class TlsConnection(Connection):
             if events:
                 data = self.sock.recv(READ_BYTES)
                 if not data:
-                    self.worker.connect_failed(self, "TLS: the server closed the connection during the handshake")
+                    self.pool.connect_failed(self, "TLS: the server closed the connection during the handshake")
                     return
                 self._incoming.write(data)
             self._tls.do_handshake()
@@ -62,15 +62,15 @@ class TlsConnection(Connection):
             self._flush()
             return
         except ssl.SSLError as error:
-            self.worker.connect_failed(self, f"TLS: {getattr(error, 'verify_message', '') or error.reason or error}")
+            self.pool.connect_failed(self, f"TLS: {getattr(error, 'verify_message', '') or error.reason or error}")
             return
         except OSError as error:
-            self.worker.connect_failed(self, f"TLS: {error.strerror or error}")
+            self.pool.connect_failed(self, f"TLS: {error.strerror or error}")
             return
         self._flush()
         self.connect_ns = time.monotonic_ns() - self.opened_ns
-        self.worker.watch(self.fd, IN, self.readable)
-        self.worker.connected(self)
+        self.pool.watch(self.fd, IN, self.readable)
+        self.pool.connected(self)
 
     def put(self, request: bytes) -> None:
         self._tls.write(request)

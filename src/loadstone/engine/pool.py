@@ -1,0 +1,187 @@
+"""The connections of a worker: opened ahead of need, given to requests, kept alive, replaced; and the readiness of all their sockets."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from loadstone.engine.clock import KERNEL_STAMPS
+from loadstone.engine.connection import HEAD, Connection, UserClockConnection
+from loadstone.engine.counters import Count
+from loadstone.engine.ends import End
+from loadstone.engine.poller import new_poller
+from loadstone.engine.settings import Job
+
+if TYPE_CHECKING:
+    import ssl
+
+OPENING = 64  # connects under way at once before the clock starts: a listener's backlog is short
+BATCH = 128  # sockets taken at once
+
+
+class Errand(NamedTuple):
+    """A request on its way to a connection. `sent_ns` is that of its first try, if it had one."""
+
+    number: int
+    planned_ns: int
+    tries: int = 1
+    sent_ns: int | None = None
+
+
+class Pool:
+    """`request(index)` makes the bytes of a request; `lost(errand, end, detail)` hears of one that got no connection."""
+
+    def __init__(self, job: Job, counters: memoryview, request: Callable[[int], bytes], lost: Callable[[Errand, End, str], None]) -> None:
+        self.job, self.counters = job, counters
+        self._request, self._lost = request, lost
+        self.kernel_stamps = KERNEL_STAMPS and job.clock != "user"
+        self.tls_context: ssl.SSLContext | None = None
+        self._kind: type[Connection] = Connection if self.kernel_stamps else UserClockConnection
+        if job.tls:
+            from loadstone.engine.tls import TlsConnection, context_of
+
+            self._kind, self.tls_context = TlsConnection, context_of(job.tls)
+        self.poller = new_poller()
+        self.handlers: dict[int, Callable[[int], None]] = {}
+        self._watched: dict[int, int] = {}
+        self.connections: set[Connection] = set()
+        self.idle: list[Connection] = []
+        self.ends: deque[Connection] = deque()  # replies that look over
+        self.opening = 0
+        self._waiting: deque[Errand] = deque()
+        self._address = 0  # the one of job.addresses that answers
+        self._refused, self._trouble = 0, ""  # addresses that failed in a row, and the last one's words
+
+    # readiness
+
+    def watch(self, fd: int, events: int, handler: Callable[[int], None]) -> None:
+        self.handlers[fd] = handler
+        had = self._watched.get(fd)
+        if had is None:
+            self.poller.register(fd, events)
+        elif had != events:
+            self.poller.modify(fd, events)
+        self._watched[fd] = events
+
+    def unwatch(self, fd: int) -> None:
+        if self._watched.pop(fd, None) is not None:
+            self.poller.unregister(fd)
+            self.handlers.pop(fd, None)
+
+    def turn(self, timeout_s: float) -> None:
+        """Take one batch of ready sockets."""
+        handlers = self.handlers
+        for fd, events in self.poller.poll(timeout_s, BATCH):
+            handler = handlers.get(fd)
+            if handler is not None:  # an earlier one of this batch may have closed it
+                handler(events)
+
+    def unstamped(self) -> None:
+        self.counters[Count.UNSTAMPED] += 1
+
+    # opening
+
+    def open_ahead(self, wanted: int, timeout_s: float) -> None:
+        """Have `wanted` connections open, or as many as can be had: what is missing shows when it is needed."""
+        self._refused, until = 0, time.monotonic() + timeout_s
+        while (self.opening or len(self.connections) < wanted) and self._refused < len(self.job.addresses) and time.monotonic() < until:
+            while self.opening < OPENING and len(self.connections) < wanted and self.open():
+                pass
+            self.turn(0.05)
+
+    def open(self) -> bool:
+        """Begin a new connection. False when not even that was possible."""
+        addresses = self.job.addresses
+        for _ in addresses:
+            try:
+                connection = self._kind(self, addresses[self._address])
+            except OSError as error:
+                self._failed(error.strerror or str(error))
+            else:
+                self.connections.add(connection)
+                self.opening += 1
+                self.counters[Count.CONNECTIONS] += 1
+                return True
+        return False
+
+    def _failed(self, problem: str) -> None:
+        self._trouble = problem
+        self._refused += 1
+        self._address = (self._address + 1) % len(self.job.addresses)
+
+    def connected(self, connection: Connection) -> None:
+        self.opening -= 1
+        self._refused = 0
+        self.free(connection)
+
+    def connect_failed(self, connection: Connection, problem: str) -> None:
+        """Try the next address; when all have failed, the request that waited longest gets no connection."""
+        self.opening -= 1
+        self._failed(problem)
+        self.discard(connection)
+        if len(self._waiting) > self.opening and not (self._refused < len(self.job.addresses) and self.open()):
+            self._lost(self._waiting.popleft(), End.NOT_CONNECTED, problem)
+
+    def too_late(self, connection: Connection) -> None:
+        """A connect that has taken too long."""
+        self.opening -= 1
+        self.discard(connection)
+        if len(self._waiting) > self.opening:
+            self._lost(self._waiting.popleft(), End.CONNECT_TIMEOUT, f"no connection within {self.job.connect_timeout_s:g} s (--connect-timeout)")
+
+    # giving and taking back
+
+    def assign(self, errand: Errand) -> None:
+        """Give a request a connection: an idle one, else a new one as soon as it is open."""
+        if self.idle and errand.tries == 1:
+            self._send(self.idle.pop(), errand)
+            return
+        self._waiting.append(errand)
+        self._open_for_waiting()
+
+    def _send(self, connection: Connection, errand: Errand) -> None:
+        connection.send(errand.number, errand.planned_ns, self._request(errand.number), errand.tries, errand.sent_ns)
+
+    def free(self, connection: Connection) -> None:
+        """A connection may carry a request: one that waits for it, else it is idle."""
+        if self._waiting:
+            self._send(connection, self._waiting.popleft())
+        else:
+            connection.index = None
+            connection.mode = HEAD  # so that bytes that nobody asked for are looked at
+            connection.warm = True
+            self.idle.append(connection)
+
+    def discard(self, connection: Connection) -> None:
+        """Close and forget a connection."""
+        connection.index = None
+        connection.close()
+        self.connections.discard(connection)
+        if connection in self.idle:
+            self.idle.remove(connection)
+
+    def replace(self, connection: Connection) -> None:
+        """The server had closed this connection before it read the request on it: send that again, once, on a new one."""
+        assert connection.index is not None
+        errand = Errand(connection.index, connection.planned_ns, 2, connection.sent_ns)
+        self.discard(connection)
+        self.counters[Count.REPLACED] += 1
+        self.assign(errand)
+
+    def retire(self, connection: Connection) -> None:
+        """A connection that carries no more requests; one that waits for a connection gets another."""
+        self.discard(connection)
+        self._open_for_waiting()
+
+    def _open_for_waiting(self) -> None:
+        if self.opening < len(self._waiting) and not self.open():
+            self._lost(self._waiting.popleft(), End.NOT_CONNECTED, self._trouble)
+
+    def lose_waiting(self, end: End, detail: str) -> None:
+        while self._waiting:
+            self._lost(self._waiting.popleft(), end, detail)
+
+    def close(self) -> None:
+        for connection in list(self.connections):
+            self.discard(connection)
+        self.poller.close()
