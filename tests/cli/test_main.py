@@ -54,7 +54,7 @@ def test_every_command_takes_debug() -> None:
         assert parser.parse_args([*words, "--debug"]).debug is True
 
 
-@pytest.mark.parametrize("words", [["--help"], ["bench", "--help"], ["bench", "serve", "--help"], ["demo", "--help"]])
+@pytest.mark.parametrize("words", [["--help"], ["bench", "--help"], ["bench", "serve", "--help"], ["simulate", "--help"], ["demo", "--help"]])
 def test_help_fits_eighty_columns(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
