@@ -33,7 +33,12 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("--seed", {"seed": -1}),
     ("--port", {"port": 0}),
     ("--port", {"port": 65536}),
-    ("--workers", {"workers": 0}),
+    ("--workers", {"workers": -1}),
+    ("--duration", {"duration": 0.0}),
+    ("--duration", {"num_prompts": 0, "duration": 5.0}),
+    ("--ramp-up-strategy", {"num_prompts": 0, "duration": 5.0, "ramp_up_strategy": "linear", "ramp_up_start_rps": 1.0, "ramp_up_end_rps": 2.0}),
+    ("--max-error-rate", {"max_error_rate": 1.5}),
+    ("--idle-timeout", {"idle_timeout": -1.0}),
     ("--num-warmups", {"num_warmups": -1}),
     ("--drain-grace", {"drain_grace": -1}),
     ("--drain-grace", {"drain_grace": math.inf}),
@@ -240,3 +245,10 @@ def test_a_config_survives_its_file_form() -> None:
     config = RunConfig(num_prompts=3, burstiness=math.inf, goodput={"ttft": 200.0}, metric_percentiles=("50", "99.9")).validated()
     assert RunConfig.from_mapping(json.loads(json.dumps(config.public()))) == config
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(config), type=RunConfig) == config
+
+
+def test_a_duration_without_a_number_means_as_many_as_fit() -> None:
+    """On the command line and in a file --duration stands instead of --num-prompts, or with it."""
+    assert RunConfig.from_mapping({"duration": 5, "request_rate": 2}).num_prompts == 0
+    assert RunConfig.from_mapping({"duration": 5, "request_rate": 2, "num_prompts": 7}).num_prompts == 7
+    assert RunConfig.from_mapping({"request_rate": 2}).num_prompts == 1000

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from loadstone.config import RunConfig
 
 LEAST = {
-    "num_prompts": 1,
+    "num_prompts": 0,
     "max_concurrency": 1,
-    "workers": 1,
+    "workers": 0,
+    "idle_timeout": 0,
     "seed": 0,
     "num_warmups": 0,
     "ready_check_timeout_sec": 0,
@@ -38,15 +39,15 @@ LEAST = {
     "spec_bench_output_len": 1,
     "hf_output_len": 1,
 }
-ABOVE_ZERO = ("request_timeout", "connect_timeout", "ramp_up_start_rps", "ramp_up_end_rps")
-SHARES = ("min_p", "blazedit_min_distance", "blazedit_max_distance")  # from 0 to 1
+ABOVE_ZERO = ("request_timeout", "connect_timeout", "ramp_up_start_rps", "ramp_up_end_rps", "duration")
+SHARES = ("min_p", "max_error_rate", "blazedit_min_distance", "blazedit_max_distance")  # from 0 to 1
 CHOICES = {
     "tokenizer_mode": ("auto", "slow", "mistral", "custom"),
     "ramp_up_strategy": ("linear", "exponential"),
     "lora_assignment": ("random", "round-robin"),
     "clock": ("auto", "user"),
 }
-NOT_EMPTY = ("model", "served_model_name", "tokenizer", "dataset_path", "hyperparameter_path", "records", "result_filename")
+NOT_EMPTY = ("model", "served_model_name", "tokenizer", "dataset_path", "hyperparameter_path", "records", "result_filename", "keep_wire")
 
 
 def check(config: "RunConfig") -> None:
@@ -95,6 +96,7 @@ def _check_texts(config: "RunConfig") -> None:
 
 
 def _check_load(config: "RunConfig") -> None:
+    _check_end(config)
     strategy, start, end = config.ramp_up_strategy, config.ramp_up_start_rps, config.ramp_up_end_rps
     if strategy is None:
         if start is not None or end is not None:
@@ -106,6 +108,18 @@ def _check_load(config: "RunConfig") -> None:
         raise UsageError(f"--ramp-up-strategy {strategy} needs both --ramp-up-start-rps and --ramp-up-end-rps")
     if start > end:
         raise UsageError(f"--ramp-up-start-rps {start:g} must not be above --ramp-up-end-rps {end:g}")
+
+
+def _check_end(config: "RunConfig") -> None:
+    """`--num-prompts 0` is what --duration alone means: as many requests as fit. It needs a load that a duration can end."""
+    if config.num_prompts:
+        return
+    if config.duration is None:
+        raise UsageError("--num-prompts must be at least 1, not 0 (or give --duration)")
+    if config.ramp_up_strategy is not None:
+        raise UsageError("--ramp-up-strategy spreads the ramp over --num-prompts requests: give that too, beside --duration")
+    if config.request_rate == math.inf and config.max_concurrency is None:
+        raise UsageError("--duration without --num-prompts needs --request-rate or --max-concurrency: all at once would never end")
 
 
 def _require(config: "RunConfig", name: str, holds: Any, wanted: str) -> None:

@@ -37,6 +37,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     ready_check_timeout_sec: float = 600.0
     request_timeout: float = 21600.0  # seconds for one request, from its first byte sent to its end
     connect_timeout: float = 60.0
+    idle_timeout: float = 0.0  # seconds without a byte of the reply; 0: none
 
     # tokenizer
     tokenizer: str | None = None
@@ -46,7 +47,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     # workload
     dataset_name: str = "random"
     dataset_path: str | None = None
-    num_prompts: int = 1000
+    num_prompts: int = 1000  # 0, with a duration: as many as fit
     seed: int = 0
     shuffle: bool = False
     no_oversample: bool = False
@@ -83,7 +84,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     ramp_up_end_rps: float | None = None
     max_concurrency: int | None = None
     num_warmups: int = 0
-    drain_grace: float = 30.0  # seconds that requests in flight get after the first interrupt
+    duration: float | None = None  # seconds after which nothing more is sent
+    max_error_rate: float | None = None  # give up when more than this share of the requests that are over has failed
+    drain_grace: float = 30.0  # seconds that requests in flight get after the first interrupt, or after `duration`
 
     # request
     lora_modules: list[str] = []
@@ -121,7 +124,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     # engine
     clock: str = "auto"  # auto: kernel receive stamps where the system has them; user: read after each read
-    workers: int = 1
+    workers: int = 0  # 0: by cores and load, one for a small load
+    keep_wire: str | None = None  # folder to keep the captured bytes in, for `loadstone decode`
 
     def validated(self) -> "RunConfig":
         """This configuration with its types made exact (5 becomes 5.0 in a rate), or UsageError naming the first flag that cannot be and what to
@@ -138,6 +142,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
         Raises UsageError, naming `source` where a key or a type is wrong.
         """
         fields = {**_fields(mapping, source), **_fields(overrides or {}, "the command line")}
+        if fields.get("duration") is not None:
+            fields.setdefault("num_prompts", 0)  # --duration instead of --num-prompts
         return _converted(fields, source).validated()
 
     def target(self) -> Target:

@@ -104,8 +104,13 @@ OWN: dict[str, tuple[str, Any]] = {
     "records": ("r.jsonl", "r.jsonl"),
     "clock": ("user", "user"),
     "workers": ("2", 2),
+    "idle-timeout": ("2", 2.0),
+    "duration": ("8", 8.0),
+    "max-error-rate": ("0.1", 0.1),
+    "keep-wire": ("kept", "kept"),
 }
 NEEDS = {  # flags that cannot stand alone
+    "duration": "--max-concurrency 3",
     "ramp-up-strategy": "--ramp-up-start-rps 1 --ramp-up-end-rps 2",
     "ramp-up-start-rps": "--ramp-up-strategy linear --ramp-up-end-rps 2",
     "ramp-up-end-rps": "--ramp-up-strategy linear --ramp-up-start-rps 2",

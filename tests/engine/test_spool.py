@@ -11,7 +11,7 @@ from loadstone.engine.counters import Count
 from loadstone.engine.ends import End
 from loadstone.engine.exchange import Exchange
 from loadstone.engine.spool import NO_TIME, Captured, SpoolWriter, segment_path
-from loadstone.engine.spool_reader import SpoolReader
+from loadstone.engine.spool_reader import After, SpoolReader
 from loadstone.errors import LoadstoneError
 
 
@@ -23,8 +23,8 @@ def captured(index: int, reads: list[bytes], stamps: list[int] | list[bytes], en
     return found
 
 
-def read_all(folder: Path, *, remove: bool = False) -> list[Exchange]:
-    reader = SpoolReader(folder, 0, remove=remove)
+def read_all(folder: Path, after: After = After.KEEP) -> list[Exchange]:
+    reader = SpoolReader(folder, 0, after)
     found: list[Exchange] = []
     while fresh := list(reader.read()):
         found += fresh
@@ -96,13 +96,25 @@ def test_segments_are_cut_and_removed_once_read(tmp_path: Path) -> None:
         spool.waiting.append(captured(index, [b"y" * 100], [index]))
     spool.close()
     assert counters[Count.SEGMENT] == 10
-    assert [exchange.index for exchange in read_all(tmp_path, remove=True)] == list(range(10))
+    assert [exchange.index for exchange in read_all(tmp_path, After.REMOVE)] == list(range(10))
     assert list(tmp_path.iterdir()) == [segment_path(tmp_path, 0, 10)]
+
+
+def test_segments_can_be_compressed_once_read_and_read_again(tmp_path: Path) -> None:
+    spool, _ = writer(tmp_path, segment_bytes=3000)
+    for index in range(10):
+        spool.waiting.append(captured(index, [b"y" * 1000], [index]))
+    spool.close()
+    first = read_all(tmp_path, After.COMPRESS)
+    assert sorted({path.suffix for path in tmp_path.iterdir()}) == [".gz", ".spool"]  # the last one is still open for all a reader knows
+    again = read_all(tmp_path)
+    assert [(e.index, e.raw, e.stamps_ns.tolist()) for e in again] == [(e.index, e.raw, e.stamps_ns.tolist()) for e in first]
+    assert len(again) == 10
 
 
 def test_a_reader_that_follows_sees_each_exchange_once(tmp_path: Path) -> None:
     spool, _ = writer(tmp_path, segment_bytes=300)
-    reader = SpoolReader(tmp_path, 0, remove=True)
+    reader = SpoolReader(tmp_path, 0, After.REMOVE)
     found: list[int] = []
     for index in range(20):
         spool.waiting.append(captured(index, [b"z" * 50], [index]))

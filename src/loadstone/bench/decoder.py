@@ -17,10 +17,10 @@ import msgspec
 from loadstone.backends import get
 from loadstone.config import RunConfig
 from loadstone.decode.reply import decode
-from loadstone.engine.counters import Counters, Decoded
+from loadstone.engine.counters import Count, Counters, Decoded
 from loadstone.engine.exchange import Exchange
 from loadstone.engine.lines import Lines
-from loadstone.engine.spool_reader import SpoolReader
+from loadstone.engine.spool_reader import After, SpoolReader
 from loadstone.plan import Plan
 from loadstone.records import CANCELLED, COMPLETED, Record, RunHeader, encode_record, write_header
 
@@ -33,7 +33,7 @@ class DecoderJob(msgspec.Struct, frozen=True, kw_only=True):
     plan: str
     spool: str
     workers: int
-    remove: bool
+    after: After
     backend: str
     request_id_prefix: str
     target: str
@@ -60,7 +60,7 @@ def records_of(
     backend = get(job.backend)
     for exchange in exchanges:
         record = decode(exchange, backend, count_tokens=count_tokens, keep_text=job.keep_text)
-        planned = plan[exchange.index]
+        planned = plan[exchange.index % len(plan)]
         record.request_id = f"{job.request_id_prefix}{exchange.index}"
         record.target, record.model = job.target, planned.model
         record.conversation, record.turn = planned.conversation, planned.turn
@@ -108,8 +108,9 @@ class _Tally:
 def follow(job: DecoderJob, finished: Callable[[], bool], out: IO[bytes], records: IO[bytes] | None) -> int:
     """Decode until `finished` and nothing is left. Returns the number of records."""
     plan = Plan(Path(job.plan))
-    tally = _Tally(Counters(Path(job.counters)))
-    readers = [SpoolReader(Path(job.spool), worker, remove=job.remove) for worker in range(job.workers)]
+    counters = Counters(Path(job.counters))
+    tally = _Tally(counters)
+    readers = [SpoolReader(Path(job.spool), worker, job.after) for worker in range(job.workers)]
     count_tokens, total = token_counter(job.tokenizer), 0
     packer = msgspec.msgpack.Encoder()
     while True:
@@ -125,11 +126,14 @@ def follow(job: DecoderJob, finished: Callable[[], bool], out: IO[bytes], record
                 out.write(len(packed).to_bytes(4, "little") + packed)
                 tally.add(record)
                 fresh += 1
+            counters.row(1 + reader.worker)[Count.DECODED_BYTES] = reader.bytes_read
         total += fresh
         if records and fresh:
             records.flush()
         if not fresh:
             if last:
+                for reader in readers:
+                    reader.finish()
                 return total
             time.sleep(PAUSE_S)
 
@@ -143,7 +147,7 @@ def read_out(path: Path) -> Iterator[Record]:
 
 
 def _show(record: Record, exchange: Exchange, plan: Plan) -> None:
-    body = plan.body(exchange.index).decode("utf-8", "replace")
+    body = plan.body(exchange.index % len(plan)).decode("utf-8", "replace")
     reply = exchange.raw.decode("utf-8", "replace")
     print(f"--- {record.request_id} {record.status} {record.error}\n> {body}\n{reply}", file=sys.stderr, flush=True)
 

@@ -1,91 +1,51 @@
-"""Executing a plan: workers that capture, a decoder that follows them, counters that all of them share, and the interrupts of a person."""
+"""Executing a plan: start all workers at one instant, follow them, stop them by rule or by a person's interrupt, decode what they captured."""
 
-import resource
 import select
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 import msgspec
 
-from loadstone.bench.children import Child
 from loadstone.bench.decoder import DecoderDone, DecoderJob, read_out
 from loadstone.bench.interrupts import Interrupts
-from loadstone.engine.counters import Count, Counters, Decoded
+from loadstone.bench.kept import SpoolKeptError
+from loadstone.bench.processes import Processes
+from loadstone.engine.counters import Count, Decoded
+from loadstone.engine.gauges import Health
 from loadstone.engine.process import Answer, Order
-from loadstone.engine.settings import Job, Phase
-from loadstone.errors import LoadstoneError, UsageError
+from loadstone.engine.settings import Phase
 from loadstone.records import FAILED, Record, Records
 from loadstone.report.live import Live, Progress
 
 START_DELAY_NS = 20_000_000  # from the order to the start: every worker has heard it by then
 LOOK_S = 0.1
-RESERVED_FILES = 64  # descriptors that a worker needs beside its connections
+ENOUGH_ENDED = 20  # requests that must be over before an error rate means anything
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """When to stop before the plan is done. `duration_s`: send nothing later than this; `max_error_rate`: give up when more than this share of the
+    requests that are over has failed. Requests in flight then get `grace_s`, and are cancelled.
+    """
+
+    grace_s: float
+    duration_s: float | None = None
+    max_error_rate: float | None = None
 
 
 class Measured(msgspec.Struct, kw_only=True):
-    """What one phase left behind."""
+    """What one phase left behind. `stopped` says why it was ended early: "" if it was not, else interrupt, duration, error rate."""
 
     records: Records
     planned: int
-    sent: int
     start_ns: int
-    interrupted: bool
-    cancelled_after_s: float | None = None
+    sent: int = 0
+    stopped: str = ""
     lost_workers: list[str] = []
-    worker_cpu_s: float = 0.0
+    health: list[Health] = []
     decoder_cpu_s: float = 0.0
-
-
-class SpoolKeptError(LoadstoneError):
-    """What was captured could not be decoded: it stays on disk."""
-
-    exit_code = 1
-
-
-class Processes:
-    """The workers and the decoder of a run, over all its phases."""
-
-    def __init__(self, jobs: list[Job], folder: Path) -> None:
-        self.folder = folder
-        self.counters = Counters(folder / "counters", rows=1 + len(jobs))
-        self.decoder = Child("loadstone.bench.decoder")
-        self.workers = [Child("loadstone.engine.process") for _ in jobs]
-        for child, job in zip(self.workers, jobs, strict=True):
-            child.tell(job)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
-        for child in (*self.workers, self.decoder):
-            child.end()
-
-    def tell(self, order: Order) -> None:
-        """Give every worker an order."""
-        for child in self.workers:
-            child.tell(order)
-
-    def prepare(self, phase: Phase) -> int:
-        """Have every worker open the plan and its connections. Returns how many connections are open."""
-        spool = Path(phase.spool)
-        spool.mkdir(parents=True)
-        (spool / "next").write_bytes(bytes(8))
-        for row in range(self.counters.rows):
-            self.counters.row(row)[:] = memoryview(bytes(8 * len(self.counters.row(row)))).cast("q")
-        self.tell(Order(do="prepare", phase=phase))
-        return sum(self._answer(child).open_connections for child in self.workers)
-
-    def _answer(self, child: Child) -> Answer:
-        while True:
-            select.select([child], [], [], 1.0)
-            for line in child.answers():
-                return msgspec.json.decode(line, type=Answer)
-            if child.ended:
-                raise child.died("preparing the run")
+    wall_s: float = 0.0
 
 
 def measure(
@@ -95,11 +55,11 @@ def measure(
     *,
     planned: int,
     last_due_ns: int | None,
-    drain_grace_s: float,
+    rules: Rules,
     live: Live,
     interrupts: Interrupts,
 ) -> Measured:
-    """Run one phase to its end: all requests over, or interrupted. Whatever was captured is decoded and returned.
+    """Run one phase to its end: all requests over, or stopped. Whatever was captured is decoded and returned.
 
     Raises SpoolKeptError if the decoder died: the spool is then still there.
     """
@@ -108,8 +68,8 @@ def measure(
     decoder.tell(job)
     start_ns = time.monotonic_ns() + START_DELAY_NS
     processes.tell(Order(do="run", start_ns=start_ns))
-    watch = _Watch(processes, planned, last_due_ns, start_ns, live)
-    measured = watch.until_sent(interrupts, drain_grace_s)
+    watch = _Watch(processes, planned, last_due_ns, start_ns, rules, live)
+    measured = watch.until_sent(interrupts)
     decoder.tell({"do": "finish"})
     done: DecoderDone | None = None
     while done is None and not decoder.ended:
@@ -143,11 +103,13 @@ def with_lost(found: Iterable[Record], measured: Measured) -> Iterator[Record]:
 
 
 class _Watch:
-    """Follows a running phase: shows how far it is, and hears interrupts."""
+    """Follows a running phase: shows how far it is, stops it when it is time to."""
 
-    def __init__(self, processes: Processes, planned: int, last_due_ns: int | None, start_ns: int, live: Live) -> None:
-        self.processes, self.planned, self.start_ns, self.live = processes, planned, start_ns, live
-        self.last_due_s = None if last_due_ns is None else last_due_ns / 1e9
+    def __init__(self, processes: Processes, planned: int, last_due_ns: int | None, start_ns: int, rules: Rules, live: Live) -> None:
+        self.processes, self.planned, self.start_ns, self.rules, self.live = processes, planned, start_ns, rules, live
+        self.last_due_s = rules.duration_s if last_due_ns is None else last_due_ns / 1e9
+        self._stop_by: float | None = None
+        self._cancelled = False
 
     def show(self, phase: str) -> None:
         if not self.live.due():
@@ -166,67 +128,55 @@ class _Watch:
             )
         )
 
-    def until_sent(self, interrupts: Interrupts, drain_grace_s: float) -> Measured:
+    def until_sent(self, interrupts: Interrupts) -> Measured:
         """Wait until every worker is done."""
-        processes = self.processes
-        running = list(processes.workers)
-        measured = Measured(records=Records([]), planned=self.planned, sent=0, start_ns=self.start_ns, interrupted=False)
-        stop_by: float | None = None
-        cancelled = False
+        running = list(self.processes.workers)
+        measured = Measured(records=Records([]), planned=self.planned, start_ns=self.start_ns)
         while running:
             ready, _, _ = select.select(running, [], [], LOOK_S)
             for child in ready:
                 for line in child.answers():
                     answer = msgspec.json.decode(line, type=Answer)
                     measured.sent += answer.sent
-                    measured.worker_cpu_s += answer.cpu_s
+                    measured.health.append(answer.health)
                     running.remove(child)
                 if child.ended and child in running:  # it died: what it spooled is still there
                     running.remove(child)
-                    row = processes.counters.row(1 + processes.workers.index(child))
+                    row = self.processes.counters.row(1 + self.processes.workers.index(child))
                     measured.sent += row[Count.SENT]
                     measured.lost_workers.append(child.trouble().splitlines()[-1] if child.trouble() else "no reason given")
-            if interrupts.count and stop_by is None:
-                measured.interrupted = True
-                stop_by = time.monotonic() + drain_grace_s
-                processes.tell(Order(do="stop"))
-                left = processes.counters.total(Count.SENT) - processes.counters.total(Count.ENDED)
-                self.live.say(f"interrupted: no more is sent; {left} in flight get {drain_grace_s:g} s (Ctrl-C again ends them at once)")
-            if stop_by is not None and not cancelled and (interrupts.count > 1 or time.monotonic() > stop_by):
-                cancelled = True
-                processes.tell(Order(do="cancel"))
-            self.show("running" if stop_by is None else "draining")
+            self._stop(measured, interrupts)
+            self.show("running" if self._stop_by is None else "draining")
+        measured.wall_s = (time.monotonic_ns() - self.start_ns) / 1e9
         return measured
 
+    def _stop(self, measured: Measured, interrupts: Interrupts) -> None:
+        """Look whether it is time to stop sending, or to end what is still in flight."""
+        if interrupts.count and measured.stopped != "interrupt":
+            measured.stopped = "interrupt"
+            self._stop_by = min(self._stop_by or float("inf"), time.monotonic() + self.rules.grace_s)
+            self.processes.tell(Order(do="stop"))
+            grace = f"{self._in_flight()} in flight get {self.rules.grace_s:g} s (Ctrl-C again ends them at once)"
+            self.live.say(f"interrupted: no more is sent; {grace}")
+        elif self._stop_by is None and (reason := self._rule()):
+            measured.stopped = reason
+            self._stop_by = time.monotonic() + self.rules.grace_s
+            self.processes.tell(Order(do="stop"))
+        if self._stop_by is not None and not self._cancelled and (interrupts.count > 1 or time.monotonic() > self._stop_by):
+            self._cancelled = True
+            self.processes.tell(Order(do="cancel"))
 
-def raise_file_limit(connections: int) -> None:
-    """Let this process and its children open as many files as the system allows. UsageError if `connections` cannot be had even so."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and connections + RESERVED_FILES > hard:
-        raise UsageError(
-            f"this load needs {connections} connections at once, but the system lets a process open only {hard} files: "
-            f"raise the hard limit (ulimit -Hn), or set --max-concurrency to at most {hard - RESERVED_FILES}"
-        )
-    wanted = hard if hard != resource.RLIM_INFINITY else max(soft, connections + RESERVED_FILES, 65536)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (ValueError, OSError):  # macOS says no to more than its own maximum
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, 10240), hard))
+    def _rule(self) -> str:
+        """The rule that ends the run now, or ""."""
+        rules = self.rules
+        if rules.duration_s is not None and time.monotonic_ns() - self.start_ns > rules.duration_s * 1e9:
+            return "duration"
+        if rules.max_error_rate is not None:
+            decoded = self.processes.counters.row(0)
+            failed, ended = decoded[Decoded.FAILED], decoded[Decoded.FAILED] + decoded[Decoded.COMPLETED]
+            if ended >= ENOUGH_ENDED and failed > rules.max_error_rate * ended:
+                return "error rate"
+        return ""
 
-
-def client_health(processes: Processes, measured: Measured, wall_s: float) -> dict[str, Any]:
-    """What the client itself did: for the result's `client`."""
-    total = processes.counters.total
-    return {
-        "workers": len(processes.workers),
-        "connections": total(Count.CONNECTIONS),
-        "stale_connections_replaced": total(Count.REPLACED),
-        "reads": total(Count.READS),
-        "reads_without_kernel_stamp": total(Count.UNSTAMPED),
-        "longest_stall_ms": max(processes.counters.row(1 + w)[Count.LONGEST_STALL_NS] for w in range(len(processes.workers))) / 1e6,
-        "worker_cpu_share": measured.worker_cpu_s / wall_s / len(processes.workers) if wall_s else None,
-        "worker_cpu_s": measured.worker_cpu_s,
-        "decoder_cpu_s": measured.decoder_cpu_s,
-    }
+    def _in_flight(self) -> int:
+        return self.processes.counters.total(Count.SENT) - self.processes.counters.total(Count.ENDED)

@@ -3,10 +3,12 @@
 import math
 import socket
 from collections.abc import Mapping
+from itertools import cycle, islice
 from pathlib import Path
 from typing import cast
 
 import msgspec
+import numpy as np
 
 from loadstone import plan as plans
 from loadstone.backends.base import Backend, Options, encode
@@ -15,12 +17,14 @@ from loadstone.engine.settings import Address, Job, Tls
 from loadstone.errors import NotReadyError
 from loadstone.plan import NONE, Plan
 from loadstone.schedule import arrivals
+from loadstone.schedule.base import ArrivalProcess
 from loadstone.target import Target
 from loadstone.tokenizer import Tokenizer
 from loadstone.workload import load_workload
 from loadstone.workload.seeds import rng_for
 
 WARM_UP_SEED = 0x5741524D  # warm-ups draw from another seed: their prompts must not warm a prefix cache for the measured ones
+REPEATED = 1000  # prompts that a closed loop repeats until its duration ends
 AHEAD_S, FEW, MANY = 0.5, 4, 512  # open loop: connections ready at the start, for so many seconds of arrivals, and the bounds of that guess
 
 
@@ -31,6 +35,12 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
     skipped: dict[str, int]
     last_due_ns: int | None  # None in a closed loop
+    repeat: bool = False  # the plan is sent again and again until a duration ends
+
+    def texts(self, requests: int) -> list[str] | None:
+        """The prompts of the first `requests` requests as text, or None if they were not kept."""
+        texts = self.plan.texts()
+        return list(islice(cycle(texts), requests)) if texts else texts
 
 
 def options_of(config: RunConfig, model: str) -> Options:
@@ -50,14 +60,29 @@ def options_of(config: RunConfig, model: str) -> Options:
 
 def measured_plan(config: RunConfig, folder: Path, backend: Backend, options: Options, tokenizer: Tokenizer | None) -> Prepared:
     """The plan of the measured run."""
-    workload = load_workload(config, tokenizer)
     process = arrivals(config)
-    offsets = None if process is None else process.offsets(config.num_prompts, rng_for(config.seed, "gaps")).tolist()
+    repeat = config.num_prompts == 0 and process is None
+    offsets = None if process is None else _offsets(process, config)
+    config = msgspec.structs.replace(config, num_prompts=REPEATED if repeat else config.num_prompts if offsets is None else len(offsets))
+    workload = load_workload(config, tokenizer)
     plan = plans.build(
         folder, workload.prompts, offsets, lambda prompt: encode(backend, prompt, options), model=options.model, keep_texts=config.save_detailed
     )
     last = plan.due_ns(len(plan) - 1) if len(plan) else NONE
-    return Prepared(plan=plan, notes=workload.notes, skipped=workload.skipped, last_due_ns=None if last == NONE else last)
+    notes = [*workload.notes, f"the {len(plan)} prompts were sent again and again until the time was over"] if repeat else workload.notes
+    return Prepared(plan=plan, notes=notes, skipped=workload.skipped, last_due_ns=None if last == NONE else last, repeat=repeat)
+
+
+def _offsets(process: ArrivalProcess, config: RunConfig) -> list[int]:
+    """Due times of --num-prompts requests; without that, of as many as are due within --duration."""
+    if config.num_prompts:
+        return list(process.offsets(config.num_prompts, rng_for(config.seed, "gaps")).tolist())
+    end_ns, count = (config.duration or 0) * 1e9, 1024
+    while True:
+        offsets = process.offsets(count, rng_for(config.seed, "gaps"))
+        if offsets[-1] >= end_ns:
+            return list(offsets[: max(int(np.searchsorted(offsets, end_ns)), 1)].tolist())
+        count *= 4
 
 
 def warm_up_plan(config: RunConfig, count: int, folder: Path, backend: Backend, options: Options, tokenizer: Tokenizer | None) -> Plan:
@@ -97,5 +122,6 @@ def job_of(config: RunConfig, target: Target, endpoint: str, headers: Mapping[st
         clock=config.clock,
         connect_timeout_s=config.connect_timeout,
         request_timeout_s=config.request_timeout,
+        idle_timeout_s=config.idle_timeout,
         counters=str(counters),
     )

@@ -1,46 +1,34 @@
 """One run, from its configuration to its result: ready check, warm-up, profiler, measured load, numbers."""
 
-import shutil
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
 from loadstone import backends
-from loadstone.backends.base import Backend, Options
+from loadstone.backends.base import Options
 from loadstone.bench.decoder import DecoderJob
+from loadstone.bench.health import client_figures, verdict
 from loadstone.bench.interrupts import Interrupts
-from loadstone.bench.measure import Measured, Processes, SpoolKeptError, client_health, measure, raise_file_limit
+from loadstone.bench.kept import Manifest, run_folder
+from loadstone.bench.measure import Measured, Rules, measure
 from loadstone.bench.prepare import Prepared, connections_for, job_of, measured_plan, options_of, resolve, warm_up_plan
+from loadstone.bench.processes import Processes, raise_file_limit, workers_for
+from loadstone.bench.result import DURATION, ERROR_RATE, INTERRUPT, Result, summary_of
 from loadstone.bench.server import Server, request_headers, tls_context
-from loadstone.config import RunConfig
+from loadstone.config import INFINITE, RunConfig
 from loadstone.engine.clock import KERNEL_STAMPS, realtime_offset_ns
+from loadstone.engine.process import ENDLESS
 from loadstone.engine.settings import Phase
+from loadstone.engine.spool_reader import After
 from loadstone.errors import NotReadyError
-from loadstone.metrics.summarise import summarise
-from loadstone.metrics.summary import Summary
 from loadstone.plan import Plan
-from loadstone.records import COMPLETED, Records, RunHeader
+from loadstone.records import COMPLETED, RunHeader
 from loadstone.report.live import Live
 from loadstone.tokenizer import Tokenizer, load_tokenizer
 
-
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run gives back. `config` has its model filled in. `input_texts` only where they were asked for (save_detailed)."""
-
-    config: RunConfig
-    summary: Summary
-    records: Records
-    started: datetime  # when the measured load began, local time with its zone
-    clock: str  # what stamped the reads: kernel, user
-    command: list[str]
-    input_texts: list[str] | None = None
-    interrupted: bool = False
-    skipped_rows: dict[str, int] = {}
+__all__ = ["Result", "run", "with_model"]
 
 
 def run(config: RunConfig, *, command: Sequence[str] = (), live: Live | None = None) -> Result:
@@ -64,12 +52,14 @@ def with_model(config: RunConfig) -> RunConfig:
 class _Run:
     def __init__(self, config: RunConfig, command: list[str], live: Live) -> None:
         self.command, self.live = command, live
-        self.backend: Backend = backends.get(config.backend)
-        self.config = with_model(config)
+        self.backend = backends.get(config.backend)
+        config = with_model(config)
+        self.config = config = msgspec.structs.replace(config, workers=workers_for(config))
         self.target = config.target()
         self.endpoint = config.endpoint or self.backend.path
         self.headers = request_headers(config)
         self.server = Server(self.target, self.headers, tls_context(self.target))
+        self.clock = "kernel" if KERNEL_STAMPS and config.clock != "user" else "user"
 
     def go(self) -> Result:
         config = self.config
@@ -77,65 +67,107 @@ class _Run:
         self.backend.check(options)
         tokenizer, note = load_tokenizer(config)
         addresses = resolve(self.target)
-        with _scratch() as folder, Interrupts() as interrupts:
-            counters = folder / "counters"
-            job = job_of(config, self.target, self.endpoint, self.headers, addresses, counters)
-            raise_file_limit(connections_for(config, config.num_prompts))
+        with run_folder(config.keep_wire) as folder, Interrupts() as interrupts:
+            job = job_of(config, self.target, self.endpoint, self.headers, addresses, folder / "counters")
+            raise_file_limit(connections_for(config, config.num_prompts or ENDLESS))
             jobs = [msgspec.structs.replace(job, worker=worker) for worker in range(config.workers)]
             with Processes(jobs, folder) as processes:  # they start while the plan is being made
                 prepared = measured_plan(config, folder / "plan", self.backend, options, tokenizer)
                 self._before(processes, folder, options, tokenizer, interrupts)
-                started = datetime.now().astimezone()
+                manifest = self._manifest(prepared, tokenizer)
+                if config.keep_wire:
+                    manifest.write(folder)
                 measured = self._measure(processes, folder, prepared, tokenizer, interrupts)
+                manifest.sent, manifest.stopped = measured.sent, measured.stopped
+                manifest.planned = measured.sent if prepared.repeat else len(prepared.plan)
+                manifest.client = client_figures(processes, measured, self.clock)
                 notes = [*([note] if note else []), *prepared.notes, *self._after(measured)]
-                return self._result(processes, prepared, measured, started, notes)
+                manifest.notes = notes
+                if config.keep_wire:
+                    manifest.write(folder)
+            return self._result(prepared, measured, manifest)
+
+    # before and after the measured time
 
     def _before(self, processes: Processes, folder: Path, options: Options, tokenizer: Tokenizer | None, interrupts: Interrupts) -> None:
-        """Ready check, warm-up, profiler: outside the measured time."""
+        """Ready check, warm-up, profiler."""
         config = self.config
-        count = max(config.num_warmups, 1)
         plan = None
         if config.ready_check_timeout_sec > 0 or config.num_warmups:
-            plan = warm_up_plan(config, count, folder / "warm-up-plan", self.backend, options, tokenizer)
+            plan = warm_up_plan(config, max(config.num_warmups, 1), folder / "warm-up-plan", self.backend, options, tokenizer)
         if plan is not None and config.ready_check_timeout_sec > 0:
             self.server.ready(self.backend, self.endpoint, plan.body(0), config.request_id_prefix, config.ready_check_timeout_sec, self.live.say)
         if plan is not None and config.num_warmups:
             self._warm_up(processes, folder, plan, interrupts)
+        if interrupts.count:
+            raise KeyboardInterrupt
         if config.profile and (problem := self.server.profile("start_profile")):
             raise NotReadyError(f"--profile: the server did not start its profiler: {problem}")
 
     def _warm_up(self, processes: Processes, folder: Path, plan: Plan, interrupts: Interrupts) -> None:
         cap = min(self.config.max_concurrency or len(plan), len(plan))
         phase = Phase(plan=str(plan.folder), spool=str(folder / "warm-up-spool"), max_concurrency=cap, connections=cap)
-        quiet = msgspec.structs.replace(self.config, records=None, save_detailed=False, debug=False)
+        quiet = msgspec.structs.replace(self.config, records=None, save_detailed=False, debug=False, keep_wire=None)
         measured = measure(
-            processes, phase, self._decoder(quiet, phase, folder / "warm-up.out", None), planned=len(plan), last_due_ns=None,
-            drain_grace_s=self.config.drain_grace, live=Live(enabled=False), interrupts=interrupts,
-        )  # fmt: skip
+            processes,
+            phase,
+            self._decoder(quiet, phase, folder / "warm-up.out", None),
+            planned=len(plan),
+            last_due_ns=None,
+            rules=Rules(grace_s=self.config.drain_grace),
+            live=Live(enabled=False),
+            interrupts=interrupts,
+        )
         records = measured.records
-        if interrupts.count:
-            raise KeyboardInterrupt
         if failed := [error for error, status in zip(records.error, records.status, strict=True) if status != COMPLETED]:
             self.live.say(f"warning: {len(failed)} of {len(plan)} warm-up requests failed: {failed[0]}")
+
+    def _after(self, measured: Measured) -> Iterator[str]:
+        """Stop the profiler; say what went wrong on the way."""
+        config = self.config
+        if config.profile and (problem := self.server.profile("stop_profile")):
+            yield f"--profile: the server did not stop its profiler: {problem}"
+        for trouble in measured.lost_workers:
+            yield f"a worker process died during the run ({trouble}): its requests in flight are lost, and what it had not sent was not sent"
+        if measured.stopped == INTERRUPT:
+            yield "the run was interrupted: these are the numbers up to then"
+        if measured.stopped == ERROR_RATE:
+            yield f"the run was given up: more than {config.max_error_rate:.0%} of the requests had failed (--max-error-rate)"
+        if config.duration is not None:
+            grace = f"requests in flight then got {config.drain_grace:g} s (--drain-grace)"
+            yield f"nothing was sent later than {config.duration:g} s (--duration); {grace}"
+
+    # the measured time
 
     def _measure(self, processes: Processes, folder: Path, prepared: Prepared, tokenizer: Tokenizer | None, interrupts: Interrupts) -> Measured:
         config, plan = self.config, prepared.plan
         phase = Phase(
-            plan=str(plan.folder), spool=str(folder / "spool"), max_concurrency=config.max_concurrency, connections=connections_for(config, len(plan))
+            plan=str(plan.folder),
+            spool=str(folder / "spool"),
+            max_concurrency=config.max_concurrency,
+            connections=connections_for(config, ENDLESS if prepared.repeat else len(plan)),
+            duration_ns=round((config.duration or 0) * 1e9),
+            repeat=prepared.repeat,
         )
         return measure(
-            processes, phase, self._decoder(config, phase, folder / "records.out", tokenizer), planned=len(plan),
-            last_due_ns=prepared.last_due_ns, drain_grace_s=config.drain_grace, live=self.live, interrupts=interrupts,
-        )  # fmt: skip
+            processes,
+            phase,
+            self._decoder(config, phase, folder / "records.out", tokenizer),
+            planned=0 if prepared.repeat else len(plan),
+            last_due_ns=prepared.last_due_ns,
+            rules=Rules(grace_s=config.drain_grace, duration_s=config.duration, max_error_rate=config.max_error_rate),
+            live=self.live,
+            interrupts=interrupts,
+        )
 
     def _decoder(self, config: RunConfig, phase: Phase, out: Path, tokenizer: Tokenizer | None) -> DecoderJob:
         names = ("model", "tokenizer", "tokenizer_mode", "trust_remote_code")
-        header = RunHeader(clock=_clock(config), wall_clock_of_zero_ns=realtime_offset_ns(), command=self.command, config=config.public())
+        header = RunHeader(clock=self.clock, wall_clock_of_zero_ns=realtime_offset_ns(), command=self.command, config=config.public())
         return DecoderJob(
             plan=phase.plan,
             spool=phase.spool,
             workers=config.workers,
-            remove=True,
+            after=After.COMPRESS if config.keep_wire else After.REMOVE,
             backend=config.backend,
             request_id_prefix=config.request_id_prefix,
             target=self.target.url_of(""),
@@ -148,50 +180,37 @@ class _Run:
             debug=config.debug,
         )
 
-    def _after(self, measured: Measured) -> Iterator[str]:
-        """Stop the profiler; say what went wrong on the way."""
-        if self.config.profile and (problem := self.server.profile("stop_profile")):
-            yield f"--profile: the server did not stop its profiler: {problem}"
-        for trouble in measured.lost_workers:
-            yield f"a worker process died during the run ({trouble}): its requests in flight are lost, and what it had not sent was not sent"
-        if measured.interrupted:
-            yield "the run was interrupted: these are the numbers up to then"
+    # numbers
 
-    def _result(self, processes: Processes, prepared: Prepared, measured: Measured, started: datetime, notes: list[str]) -> Result:
-        config, records = self.config, measured.records
-        finite = config.request_rate if config.ramp_up_strategy is None and config.request_rate != float("inf") else None
-        wall_s = (time.monotonic_ns() - measured.start_ns) / 1e9
-        summary = summarise(
-            records,
-            planned=measured.planned,
-            dropped=measured.planned - len(records),
-            percentiles=config.metric_percentiles,
-            slos_ms=config.goodput,
+    def _manifest(self, prepared: Prepared, tokenizer: Tokenizer | None) -> Manifest:
+        config = self.config
+        steady = config.ramp_up_strategy is None and config.request_rate != INFINITE
+        return Manifest(
+            config=config.public(),
+            command=self.command,
+            backend=config.backend,
+            target=self.target.url_of(""),
+            workers=config.workers,
+            clock=self.clock,
+            wall_clock_of_zero_ns=realtime_offset_ns(),
+            started=datetime.now().astimezone().isoformat(),
             open_loop=prepared.last_due_ns is not None,
-            requested_rate=finite,
-            max_concurrency=config.max_concurrency,
-            client={"clock": _clock(config), **client_health(processes, measured, wall_s)},
-            notes=notes,
+            requested_rate=config.request_rate if steady else None,
+            has_tokenizer=tokenizer is not None,
+            planned=len(prepared.plan),
         )
+
+    def _result(self, prepared: Prepared, measured: Measured, manifest: Manifest) -> Result:
+        summary = summary_of(self.config, measured.records, manifest, manifest.client, manifest.notes)
+        summary.client["verdict"] = verdict(summary.client, summary)
         return Result(
-            config=config, summary=summary, records=records, started=started, clock=_clock(config), command=self.command,
-            input_texts=prepared.plan.texts(), interrupted=measured.interrupted, skipped_rows=prepared.skipped,
-        )  # fmt: skip
-
-
-def _clock(config: RunConfig) -> str:
-    return "kernel" if KERNEL_STAMPS and config.clock != "user" else "user"
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    """A folder for the run's plan and spool, removed at the end unless what it holds could not be decoded."""
-    folder = Path(tempfile.mkdtemp(prefix="loadstone-"))
-    try:
-        yield folder
-    except SpoolKeptError:
-        raise
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
+            config=msgspec.structs.replace(self.config, num_prompts=manifest.planned),
+            summary=summary,
+            records=measured.records,
+            started=datetime.fromisoformat(manifest.started),
+            clock=self.clock,
+            command=self.command,
+            input_texts=prepared.texts(manifest.planned) if self.config.save_detailed else None,
+            stopped="" if measured.stopped == DURATION else measured.stopped,
+            skipped_rows=prepared.skipped,
+        )

@@ -1,10 +1,14 @@
 """`loadstone bench serve` after its flags: prove that the result can be written, run, print, save, and say how it went by an exit code."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from loadstone.bench.run import Result, run, with_model
+from loadstone.bench.result import ERROR_RATE, Result
+from loadstone.bench.run import run, with_model
 from loadstone.config import RunConfig
 from loadstone.report.live import Live
 from loadstone.report.output import prepare_output, write_result
@@ -12,7 +16,7 @@ from loadstone.report.pytorch_benchmark import write_pytorch_benchmark
 from loadstone.report.result_file import result_document
 from loadstone.report.terminal import print_report
 
-DONE, NOTHING_SUCCEEDED, INTERRUPTED = 0, 1, 130
+DONE, NOTHING_SUCCEEDED, GIVEN_UP, INTERRUPTED = 0, 1, 99, 130
 
 
 def serve(config: RunConfig, *, command: Sequence[str] = ()) -> int:
@@ -27,19 +31,37 @@ def serve(config: RunConfig, *, command: Sequence[str] = ()) -> int:
         result = run(config, command=command, live=live)
     finally:
         live.close()
+    _report(result, path)
+    return exit_code(result)
+
+
+def serve_again(folder: str, changes: Mapping[str, Any], *, command: Sequence[str] = ()) -> int:
+    """Decode the run kept in `folder` again (see redecode.py), print the report, write the files that were asked for. Returns the exit code."""
+    from loadstone.bench.redecode import redecode
+
+    with TemporaryDirectory(prefix="loadstone-") as scratch:
+        result = redecode(Path(folder), Path(scratch), changes, command=command)
+        path = prepare_output(result.config, datetime.now().astimezone())
+        _report(result, path)
+    return DONE if result.summary.completed else NOTHING_SUCCEEDED
+
+
+def _report(result: Result, path: Path | None) -> None:
+    """Print the report, and write the result to `path` if there is one."""
     print_report(result.summary, result.config)
     if path is not None:
         document = result_document(
             result.summary, result.records, result.config,
             date=result.started, clock=result.clock, command=result.command, input_texts=result.input_texts,
         )  # fmt: skip
-        written = write_result(path, document, append=config.append_result)
+        written = write_result(path, document, append=result.config.append_result)
         print(f"Result written to {written}", file=sys.stderr)
         write_pytorch_benchmark(written, document, result.summary, result.config)
-    return exit_code(result)
 
 
 def exit_code(result: Result) -> int:
     if result.interrupted:
         return INTERRUPTED
+    if result.stopped == ERROR_RATE:
+        return GIVEN_UP
     return DONE if result.summary.completed else NOTHING_SUCCEEDED

@@ -35,7 +35,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     for group in GROUPS:
         section = parser.add_argument_group(group.title)
         for flag in group.flags:
-            _add(section, flag, listed=group.listed)
+            add_flag(section, flag, listed=group.listed)
     parser.set_defaults(run=run)
 
 
@@ -58,8 +58,9 @@ def given_flags(args: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _add(section: "argparse._ArgumentGroup", flag: Flag, *, listed: bool) -> None:
-    text = f"{flag.help} (default: {flag.default})" if flag.default else flag.help
+def add_flag(section: "argparse._ArgumentGroup", flag: Flag, *, listed: bool, default: bool = True) -> None:
+    """Give a parser one flag. `listed`: in its help; `default`: with its default there."""
+    text = f"{flag.help} (default: {flag.default})" if flag.default and default else flag.help
     options: dict[str, Any] = {"default": None, "help": text.replace("%", "%%") if listed else argparse.SUPPRESS}
     if flag.kind == "switch":
         options |= {"action": "store_const", "const": True}

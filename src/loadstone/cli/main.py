@@ -25,7 +25,9 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "bench": Command("loadstone.cli.bench", "load-test a server and report what its users feel"),
+    "decode": Command("loadstone.cli.decode", "decode a kept run again, with other definitions or after a crash"),
     "simulate": Command("loadstone.cli.simulate", "serve a simulated engine whose timings are known"),
+    "check": Command("loadstone.cli.check", "test whether the client on this machine can measure a load truly"),
     "demo": Command("loadstone.cli.demo", "load-test the simulated engine: a first run without a server"),
     "completion": Command("loadstone.cli.completion", "print what a shell needs to complete flags"),
 }

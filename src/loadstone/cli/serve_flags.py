@@ -53,6 +53,7 @@ GROUPS = (
             Flag("ready-check-timeout-sec", "float", "S", "before the run, try one request for so many seconds; 0: do not", "600"),
             Flag("request-timeout", "float", "S", "seconds that one request may take", "21600"),
             Flag("connect-timeout", "float", "S", "seconds that a connection may take to be made", "60"),
+            Flag("idle-timeout", "float", "S", "seconds that a reply may pause; 0: any time", "0"),
         ),
     ),
     Group(
@@ -161,7 +162,9 @@ GROUPS = (
             Flag("ramp-up-start-rps", "float", "RPS", "rate at the start of the ramp"),
             Flag("ramp-up-end-rps", "float", "RPS", "rate at its end"),
             Flag("num-warmups", "int", "N", "requests sent before the run and not counted", "0"),
-            Flag("drain-grace", "float", "S", "seconds that requests in flight get after the first Ctrl-C", "30"),
+            Flag("duration", "float", "S", "send nothing later than this; without --num-prompts, as many requests as fit, the data set repeated"),
+            Flag("max-error-rate", "float", "X", "give up when more than this share of the requests that are over has failed"),
+            Flag("drain-grace", "float", "S", "seconds that requests in flight get after the first Ctrl-C or --duration; then cancelled", "30"),
         ),
     ),
     Group(
@@ -224,7 +227,8 @@ GROUPS = (
                 "auto",
                 ("auto", "user"),
             ),
-            Flag("workers", "int", "N", "processes that send and receive", "1"),
+            Flag("workers", "int", "N", "processes that send and receive; 0: by cores and load, one for a small load", "0"),
+            Flag("keep-wire", "str", "DIR", "keep the captured bytes there, for `loadstone decode DIR`"),
         ),
     ),
 )

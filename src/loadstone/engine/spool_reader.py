@@ -4,7 +4,10 @@ Kernel stamps become monotonic here: the offset between the clocks is interpolat
 being slewed bends no time.
 """
 
+import gzip
+import shutil
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 
 import numpy as np
@@ -14,45 +17,42 @@ from loadstone.engine.exchange import End, Exchange
 from loadstone.engine.spool import _CLOCK, _EXCHANGE, CLOCK, EXCHANGE, FRAME, KERNEL_STAMPS, MAGIC, NO_TIME, segment_path
 from loadstone.errors import LoadstoneError
 
+BLOCK_BYTES = 8 << 20
+
+
+class After(Enum):
+    """What becomes of a segment once all of it has been read and a newer one exists."""
+
+    KEEP = "keep"
+    REMOVE = "remove"
+    COMPRESS = "compress"  # to NAME.gz, which a reader takes like the plain file
+
 
 class SpoolReader:
-    """Reads one worker's segments in order. `remove`: delete each segment once all of it has been read and a newer one exists."""
+    """Reads one worker's segments in order."""
 
-    def __init__(self, folder: Path, worker: int, *, remove: bool = False) -> None:
-        self.folder, self.worker, self.remove = folder, worker, remove
+    def __init__(self, folder: Path, worker: int, after: After = After.KEEP) -> None:
+        self.folder, self.worker, self.after = folder, worker, after
         self._number, self._at, self._rest = 0, 0, b""
         self._clock_ns: list[int] = []
         self._offset_ns: list[int] = []
         self.bytes_read = 0
 
-    def read(self, limit_bytes: int = 8 << 20) -> Iterator[Exchange]:
+    def read(self, limit_bytes: int = BLOCK_BYTES) -> Iterator[Exchange]:
         """The whole exchanges that have been written since the last call, from at most about `limit_bytes` of file."""
-        path = segment_path(self.folder, self.worker, self._number)
-        if not path.exists():
-            return
-        with path.open("rb") as file:
-            file.seek(self._at)
-            fresh = file.read(limit_bytes)
-        self._at += len(fresh)
-        self.bytes_read += len(fresh)
-        if not fresh and segment_path(self.folder, self.worker, self._number + 1).exists():
-            # the writer has moved on before this look, so nothing more comes in this segment
-            with path.open("rb") as file:
-                file.seek(self._at)
-                fresh = file.read(limit_bytes)
-            self._at += len(fresh)
+        fresh = self._block(limit_bytes)
+        if not fresh and self._exists(self._number + 1):
+            fresh = self._block(limit_bytes)  # the writer has moved on by now: what comes here is the last of this segment
             if not fresh:
-                if self.remove:
-                    path.unlink()
-                self._number, self._at, self._rest = self._number + 1, 0, b""
-                yield from self.read(limit_bytes)
-                return
-        blob = self._rest + fresh
-        at = 0
+                self.finish()
+                fresh = self._block(limit_bytes)
+        if not fresh:
+            return
+        blob, at = self._rest + fresh, 0
         while at + FRAME.size <= len(blob):
             magic, kind, worker, size = FRAME.unpack_from(blob, at)
             if magic != MAGIC:
-                raise LoadstoneError(f"{path}: no frame at byte {self._at - len(blob) + at}: the file is damaged")
+                raise LoadstoneError(f"{self._path}: no frame at byte {self._at - len(blob) + at}: the file is damaged")
             if at + FRAME.size + size > len(blob):
                 break
             at += FRAME.size
@@ -64,6 +64,44 @@ class SpoolReader:
                 yield self._exchange(blob, at, worker)
             at += size
         self._rest = blob[at:]
+
+    def finish(self) -> None:
+        """Nothing more will come in this segment: go on to the next, and do with this one as was asked."""
+        path = self._path
+        self._number, self._at, self._rest = self._number + 1, 0, b""
+        if self.after == After.REMOVE:
+            path.unlink(missing_ok=True)
+        elif self.after == After.COMPRESS and path.exists():
+            squeezed = _squeezed(path)
+            partial = squeezed.with_suffix(".partial")
+            with path.open("rb") as plain, gzip.open(partial, "wb", compresslevel=1) as packed:
+                shutil.copyfileobj(plain, packed, 1 << 20)
+            partial.rename(squeezed)
+            path.unlink()
+
+    @property
+    def _path(self) -> Path:
+        return segment_path(self.folder, self.worker, self._number)
+
+    def _exists(self, number: int) -> bool:
+        path = segment_path(self.folder, self.worker, number)
+        return path.exists() or _squeezed(path).exists()
+
+    def _block(self, limit_bytes: int) -> bytes:
+        """The next bytes of the current segment."""
+        path = self._path
+        if path.exists():
+            with path.open("rb") as file:
+                file.seek(self._at)
+                fresh = file.read(limit_bytes)
+        elif _squeezed(path).exists() and not self._at:
+            with gzip.open(_squeezed(path)) as packed:
+                fresh = packed.read()
+        else:
+            return b""
+        self._at += len(fresh)
+        self.bytes_read += len(fresh)
+        return fresh
 
     def _exchange(self, blob: bytes, at: int, worker: int) -> Exchange:
         index, planned, sent, end_ns, connect, end, reused, tries, kind, n_detail, n_reads, n_raw = _EXCHANGE.unpack_from(blob, at)
@@ -82,10 +120,20 @@ class SpoolReader:
         if end == End.COMPLETE and n_reads:
             end_ns = int(stamps[-1])
         return Exchange(
-            index=index, worker=worker, planned_ns=None if planned == NO_TIME else planned, sent_ns=None if sent == NO_TIME else sent,
-            end_ns=end_ns, end=End(end), detail=detail, raw=blob[at : at + n_raw], stamps_ns=stamps,
-            read_ends=np.cumsum(lengths, dtype=np.int64), reused=bool(reused), connect_ns=connect, tries=tries,
-        )  # fmt: skip
+            index=index,
+            worker=worker,
+            planned_ns=None if planned == NO_TIME else planned,
+            sent_ns=None if sent == NO_TIME else sent,
+            end_ns=end_ns,
+            end=End(end),
+            detail=detail,
+            raw=blob[at : at + n_raw],
+            stamps_ns=stamps,
+            read_ends=np.cumsum(lengths, dtype=np.int64),
+            reused=bool(reused),
+            connect_ns=connect,
+            tries=tries,
+        )
 
     def _monotonic(self, real_ns: NDArray[np.int64]) -> NDArray[np.int64]:
         if not self._clock_ns:
@@ -96,3 +144,7 @@ class SpoolReader:
         # floats hold nanoseconds exactly only near zero: count from the first sample
         drift = np.interp(real_ns - clock[0], clock - clock[0], offset - offset[0])
         return np.asarray(real_ns - offset[0] - np.rint(drift).astype(np.int64))
+
+
+def _squeezed(path: Path) -> Path:
+    return path.with_suffix(".spool.gz")
