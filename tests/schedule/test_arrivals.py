@@ -122,9 +122,9 @@ def test_which_process_a_configuration_gets():
         ({"ramp_up_strategy": "linear", "ramp_up_start_rps": 9.0, "ramp_up_end_rps": 5.0}, "--ramp-up-start-rps 9"),
         ({"ramp_up_strategy": "linear", "ramp_up_start_rps": 1.0, "ramp_up_end_rps": 5.0, "request_rate": 3.0}, "--request-rate"),
         ({"ramp_up_strategy": "sine", "ramp_up_start_rps": 1.0, "ramp_up_end_rps": 5.0}, "sine"),
-        ({"ramp_up_start_rps": 1.0}, "--ramp-up-start-rps needs --ramp-up-strategy"),
+        ({"ramp_up_start_rps": 1.0}, "--ramp-up-start-rps and --ramp-up-end-rps need --ramp-up-strategy"),
     ],
 )
 def test_what_cannot_be_is_refused_by_the_flags_name(fields, flag):
     with pytest.raises(UsageError, match=flag):
-        arrivals(config(**fields))
+        config(**fields).validated()

@@ -21,6 +21,7 @@ from loadstone.report.live import Live, Progress
 
 START_DELAY_NS = 20_000_000  # from the order to the start: every worker has heard it by then
 LOOK_S = 0.1
+OVERTIME_NS = 250_000_000  # the workers themselves stop sending at the end of the duration; the parent sees to it after this
 ENOUGH_ENDED = 20  # requests that must be over before an error rate means anything
 
 
@@ -169,7 +170,7 @@ class _Watch:
     def _rule(self) -> str:
         """The rule that ends the run now, or ""."""
         rules = self.rules
-        if rules.duration_s is not None and time.monotonic_ns() - self.start_ns > rules.duration_s * 1e9:
+        if rules.duration_s is not None and time.monotonic_ns() - self.start_ns > rules.duration_s * 1e9 + OVERTIME_NS:
             return "duration"
         if rules.max_error_rate is not None:
             decoded = self.processes.counters.row(0)

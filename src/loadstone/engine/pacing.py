@@ -8,6 +8,7 @@ from typing import Protocol
 from loadstone.plan import NONE, Plan
 
 NEVER = 1 << 62
+LATE_NS = 100_000_000  # what was due before the end may still go so long after it
 
 
 class Feed(Protocol):
@@ -67,13 +68,13 @@ class Pacer:
         """Whether there is a next request: `index` and `planned_ns` are then its."""
         if self._held:
             return True
-        number = None if self._stopped or time.monotonic_ns() >= self._end_ns else self._feed.take()
+        number = None if self._stopped else self._feed.take()
         if number is None:
             self._stopped = True
             return False
         due = self._plan.due_ns(number % len(self._plan))
         self.index, self.planned_ns, self._held = number, NONE if due == NONE else self._start_ns + due, True
-        if self.planned_ns >= self._end_ns:
+        if self.planned_ns >= self._end_ns or time.monotonic_ns() >= self._end_ns + (0 if due == NONE else LATE_NS):
             self.stop()
         return self._held
 
