@@ -116,7 +116,7 @@ def _prompt_counts(records: Records, summary: Summary) -> Iterator[str]:
     local = summary.prompt_token_source.get("local", 0)
     if local:
         yield f"The input tokens of {local} of {summary.completed} requests are the client's own count: the server gave none."
-    from_server = np.array([source == "usage" for source in records.prompt_token_source], bool)
+    from_server = records.prompt_token_source.equal("usage")
     both = records.completed & from_server & ~np.isnan(records.prompt_tokens) & ~np.isnan(records.local_prompt_tokens)
     server, client = int(records.prompt_tokens[both].sum()), int(records.local_prompt_tokens[both].sum())
     if (records.prompt_tokens != records.local_prompt_tokens)[both].any():

@@ -7,8 +7,6 @@ was asked.
 Absent (nan) where the server did not tell (s_input_len is not replaced by the client's count) and for failed and cancelled requests. 0 is a length.
 """
 
-import numpy as np
-
 from loadstone.metrics.spans import only
 from loadstone.records import Records, Spans
 
@@ -20,8 +18,7 @@ def input_len(records: Records) -> Spans:
 
 def s_input_len(records: Records) -> Spans:
     """Prompt tokens of each request by the server's count, nan where it is absent."""
-    from_server = np.array([source != "local" for source in records.prompt_token_source], bool)
-    return only(records.completed & from_server, records.prompt_tokens)
+    return only(records.completed & ~records.prompt_token_source.equal("local"), records.prompt_tokens)
 
 
 def output_len(records: Records) -> Spans:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from loadstone.metrics.spans import Mask
 from loadstone.records import CANCELLED, FAILED, Records
 
 
@@ -34,20 +35,29 @@ class Outcomes(NamedTuple):
 
 def outcomes(records: Records, planned: int, dropped: int) -> Outcomes:
     """Count the outcomes and prove that they add up. Raises AccountingError if not."""
-    completed, failed, cancelled = (int(mask.sum()) for mask in (records.completed, records.status == FAILED, records.status == CANCELLED))
+    completed = int(records.completed.sum())
+    cut_off = records.status.equal(CANCELLED)
+    failed, cancelled = int(records.status.equal(FAILED).sum()), int(cut_off.sum())
     sent = len(records)
     if planned != sent + dropped:
         raise AccountingError(f"{planned} requests were planned, but {sent} have a record and {dropped} were dropped")
     if sent != completed + failed + cancelled:
         raise AccountingError(f"{sent} requests were sent, but {completed} completed, {failed} failed and {cancelled} were cancelled")
-    if len(np.unique(records.index)) != sent:
+    if not np.diff(records.index).all():  # in plan order
         raise AccountingError("two records have the same index")
 
+    unfinished = ~records.completed
     reasons: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    for row in np.flatnonzero(~records.completed):
-        reason = records.reason[row] or ("cancelled" if records.status[row] == CANCELLED else "unknown")
-        reasons[reason] += 1
-        if not examples.get(reason):
-            examples[reason] = records.error[row]
+    for where, unnamed in ((unfinished & cut_off, "cancelled"), (unfinished & ~cut_off, "unknown")):
+        for word, count in records.reason.counts(where).items():
+            reason = word or unnamed
+            reasons[reason] += count
+            if not examples.get(reason):
+                examples[reason] = _example(records, where & records.reason.equal(word))
     return Outcomes(planned, sent, dropped, completed, failed, cancelled, dict(reasons.most_common()), examples)
+
+
+def _example(records: Records, rows: Mask) -> str:
+    """The first error text of `rows` that says something."""
+    return next((text for row in np.flatnonzero(rows) if (text := records.error[row])), "")

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from loadstone.metrics.catalogue import METRICS, MS
 from loadstone.metrics.cautions import cautions
@@ -17,7 +16,7 @@ from loadstone.metrics.spans import Gaps
 from loadstone.metrics.statistics import distribution
 from loadstone.metrics.summary import Distribution, Summary
 from loadstone.metrics.throughput import duration_s, event_rate, per_second, total_tokens
-from loadstone.records import ABSENT, Records
+from loadstone.records import ABSENT, Records, Words
 
 ALWAYS = ("50", "90", "95", "99")  # percentiles that reports show whether or not they were asked for
 
@@ -90,6 +89,9 @@ def _distributions(records: Records, percentiles: Sequence[str], open_loop: bool
     return found
 
 
-def _sources(records: Records, sources: list[str | None]) -> dict[str, int]:
+def _sources(records: Records, sources: Words) -> dict[str, int]:
     """Completed requests by where a token count of theirs came from; those without a count are `unknown`."""
-    return dict(Counter(sources[row] or "unknown" for row in np.flatnonzero(records.completed)).most_common())
+    found: Counter[str] = Counter()
+    for source, count in sources.counts(records.completed).items():
+        found[source or "unknown"] += count
+    return dict(found.most_common())

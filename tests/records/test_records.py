@@ -76,7 +76,7 @@ def test_columns_are_in_plan_order() -> None:
     assert records.sent_ns.tolist() == [20, ABSENT, 90]
     assert records.token_ns.tolist() == [7, 1, 2, 3] and records.token_rows.tolist() == [0, 1, 1, 4]
     assert records.token_counts.tolist() == [4] and records.token_count_rows.tolist() == [0, 1, 1, 1]
-    assert records.reason == ["", "", "reset"] and records.text == [None, "t", None]
+    assert list(records.reason) == ["", "", "reset"] and list(records.text) == [None, "t", None]
     assert records.completed.tolist() == [True, True, False]
     assert records.cached_tokens[0] == 0 and np.isnan(records.cached_tokens[1]) and records.output_tokens[2] == 3
 
