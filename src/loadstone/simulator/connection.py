@@ -2,17 +2,22 @@
 
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import httptools
 import msgspec
+
+from loadstone.engine.clock import STAMP
 
 MAX_BODY = 32 << 20  # bytes
 MAX_HEAD = 256 << 10  # more than one read, which may hold the end of another request too
 MAX_PIPELINED = 64
 READ = 64 << 10
+CONTROL = socket.CMSG_SPACE(STAMP.size)
+PAIR_NS = 20_000  # two readings of the clocks further apart than this are no pair: another process ran between them
 _LINGER_NOT = struct.pack("ii", 1, 0)  # close() sends RST
 
 Sent = Callable[[], None]  # called right after the send that took the last byte returned
@@ -27,9 +32,18 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}  # names in lower case
     body: bytes = b""
     read_ns: int = 0  # right after the read that completed it
+    arrived_ns: int | None = None  # when the kernel had its last byte; None where it does not say
     keep_alive: bool = True
     refusal: int = 0
     detail: str = ""
+
+
+class Read(NamedTuple):
+    """What one read gave (b"" at the end of all), and its times. `arrived_ns`: when the kernel had its last byte; None where it does not say."""
+
+    data: bytes
+    read_ns: int
+    arrived_ns: int | None
 
 
 class Host(Protocol):
@@ -95,6 +109,7 @@ class Connection:
             headers=self._headers,
             body=b"".join(self._body),
             read_ns=self._read_ns,
+            arrived_ns=self._arrived_ns,
             keep_alive=self._parser.should_keep_alive(),
         )
         if self._parser.get_http_version() != "1.1":
@@ -117,20 +132,22 @@ class Connection:
     def busy(self) -> bool:
         return self.reply is not None or bool(self._requests)
 
-    def read(self) -> bytes | None:
-        """What has come; b"" at its end, None for nothing. It is to be given to `take`, in order."""
+    def read(self) -> Read | None:
+        """What has come; None for nothing. It is to be given to `take`, in order."""
         try:
-            return self.sock.recv(READ)
+            data, control, _, _ = self.sock.recvmsg(READ, CONTROL)
         except BlockingIOError:
             return None
         except OSError:
-            return b""
+            data, control = b"", []
+        read_ns = time.monotonic_ns()
+        return Read(data, read_ns, _arrival_ns(control[0][2], read_ns) if control else None)
 
-    def take(self, data: bytes, read_ns: int) -> None:
-        """Look into what was read at `read_ns`, and serve the request it completes."""
+    def take(self, read: Read) -> None:
+        """Look into what was read, and serve the request it completes."""
         if not self.open:
             return
-        self._read_ns = read_ns
+        data, self._read_ns, self._arrived_ns = read
         if not data:
             self.drop()
             return
@@ -238,3 +255,13 @@ class Connection:
                 self.sock.shutdown(socket.SHUT_WR)
             except OSError:
                 self.drop()
+
+
+def _arrival_ns(stamp: bytes, read_ns: int) -> int | None:
+    """The kernel's stamp, which is in real time, on the monotonic clock; None when no pair of readings ties the two clocks together."""
+    for _ in range(3):
+        before_ns, real_ns, after_ns = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        if after_ns - before_ns < PAIR_NS:
+            seconds, rest = STAMP.unpack(stamp)
+            return min((before_ns + after_ns) // 2 - real_ns + int(seconds) * 1_000_000_000 + int(rest), read_ns)
+    return None

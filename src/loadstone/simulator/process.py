@@ -47,7 +47,8 @@ class Simulated:
 def running(**options: Any) -> Iterator[Simulated]:
     """Run `loadstone simulate` on a free port until the block ends. `options` are the flags with underscores: `step_us=20_000`, `server_times=True`.
 
-    The child ends with the block, and when this process dies however it dies: its standard input is a pipe that closes then.
+    The child ends with the block, and when this process dies however it dies: its standard input is a pipe that closes then. An interrupt at the
+    terminal does not reach it: a run that drains still needs its server.
     Raises LoadstoneError with the child's own words when it does not come up.
     """
     import subprocess
@@ -55,7 +56,7 @@ def running(**options: Any) -> Iterator[Simulated]:
 
     command = [sys.executable, "-m", "loadstone", "simulate", *flags({"port": 0, "until_stdin_closes": True, **options})]
     with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
         try:
             line = _first_line(child)
             if not line.startswith("listening on "):

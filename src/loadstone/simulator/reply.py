@@ -28,10 +28,11 @@ class Reply:
         *,
         request_id: str,
         read_ns: int,
+        arrived_ns: int | None,
         keep_alive: bool,
         epoch: int,
     ) -> None:
-        self.request_id, self.read_ns, self.epoch = request_id, read_ns, epoch
+        self.request_id, self.read_ns, self.arrived_ns, self.epoch = request_id, read_ns, arrived_ns, epoch
         self.sends_ns: list[int] = []
         self.tokens_sent = 0
         self._body_sent_ns: int | None = None
@@ -47,6 +48,7 @@ class Reply:
         return Row(
             id=self.request_id,
             read_ns=self.read_ns,
+            arrived_ns=self.arrived_ns,
             first_ns=self.sends_ns[0] if self.sends_ns else None,
             last_ns=last_ns,
             tokens=self.tokens_sent,

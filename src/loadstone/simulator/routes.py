@@ -88,6 +88,7 @@ class Routes:
             self._finished,
             request_id=request_id,
             read_ns=request.read_ns,
+            arrived_ns=request.arrived_ns,
             keep_alive=request.keep_alive,
             epoch=epoch,
         )

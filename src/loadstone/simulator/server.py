@@ -20,11 +20,11 @@ from typing import Any
 
 import msgspec
 
-from loadstone.engine.clock import Timer
+from loadstone.engine.clock import KERNEL_STAMPS, Timer, ask_for_stamps
 from loadstone.engine.poller import IN, OUT, new_poller
 from loadstone.errors import UsageError
 from loadstone.simulator.batching import Engine
-from loadstone.simulator.connection import Connection, HttpRequest
+from loadstone.simulator.connection import Connection, HttpRequest, Read
 from loadstone.simulator.options import SimulatorOptions
 from loadstone.simulator.routes import Routes
 from loadstone.simulator.truth import Truth
@@ -48,7 +48,7 @@ class Server:
         self.port: int = self._listener.getsockname()[1]
         self._poller, self._timer = new_poller(), Timer()
         self._connections: dict[int, Connection] = {}
-        self._inbox: deque[tuple[Connection, bytes, int]] = deque()  # read, with the time, and not yet looked into
+        self._inbox: deque[tuple[Connection, Read]] = deque()  # read, with the time, and not yet looked into
         self._watched: dict[int, Any] = {self._listener.fileno(): self._accept}
         if self._timer.fd is not None:
             self._watched[self._timer.fd] = self._timer.clear
@@ -137,14 +137,14 @@ class Server:
                 continue
             if events & OUT:
                 connection.writable()
-            if events & ~OUT and connection.open and (data := connection.read()) is not None:
-                inbox.append((connection, data, monotonic_ns()))
+            if events & ~OUT and connection.open and (read := connection.read()) is not None:
+                inbox.append((connection, read))
         until_ns = monotonic_ns() + SLICE_NS
         while inbox and monotonic_ns() < until_ns:
             if engine.due_ns is not None and monotonic_ns() >= engine.due_ns:
                 self._step()
-            connection, data, read_ns = inbox.popleft()
-            connection.take(data, read_ns)
+            connection, read = inbox.popleft()
+            connection.take(read)
         now_ns = monotonic_ns()
         if engine.due_ns is not None and now_ns >= engine.due_ns:
             self._step()
@@ -228,6 +228,8 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.bind(address)
         listener.listen(BACKLOG)
+        if KERNEL_STAMPS:
+            ask_for_stamps(listener)  # the connections taken from it inherit this
     except OSError as fault:
         listener.close()
         raise UsageError(f"cannot listen on {host} port {port}: {fault.strerror}; choose another --port (0 takes any free one)") from None

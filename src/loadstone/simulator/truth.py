@@ -1,8 +1,9 @@
 """The truth: what the server itself knows of every reply, from its own clock. A client's numbers are held against it.
 
-Of a reply: `read`, the time right after the read that completed the request; and for each token event the time right after the `send` that carried
-its last byte returned. TTFT = first send - read, ITL = gaps between sends shared over the tokens of the event, ICL = the gaps themselves,
-E2EL = last send - read. As in the client's definitions, only completed replies join a latency, and only streams join TTFT, ITL and ICL.
+Of a reply: `arrived`, when the kernel had its request; `read`, the time right after the read that completed it, so that read - arrived is the wait
+for this server; and for each token event the time right after the `send` that carried its last byte returned. TTFT = first send - read, ITL = gaps
+between sends shared over the tokens of the event, ICL = the gaps themselves, E2EL = last send - read. As in the client's definitions, only completed
+replies join a latency, and only streams join TTFT, ITL and ICL.
 """
 
 import time
@@ -68,6 +69,7 @@ class Row(msgspec.Struct):
     outcome: str  # completed, cancelled (the client went away) or the error that was asked for
     stream: bool = True
     stalled: bool = False
+    arrived_ns: int | None = None  # when the kernel had the request's last byte, by its own stamp; None where it does not say
     send_ns: list[int] | None = None
 
 
