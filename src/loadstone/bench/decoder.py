@@ -1,7 +1,7 @@
 """The decoder as a process: follows the workers' spools as they grow and makes a record of each exchange, out of the engine's way.
 
 On Linux it runs only when nobody else wants the processor, until the load is over: a worker that wakes up never waits for it. Records go to the
-records file as requests finish, and to `out` for the report at the end.
+records file as requests finish, and to the columns in the folder `out` for the report at the end.
 """
 
 import os
@@ -22,7 +22,7 @@ from loadstone.engine.exchange import Exchange
 from loadstone.engine.lines import Lines
 from loadstone.engine.spool_reader import After, SpoolReader
 from loadstone.plan import Plan
-from loadstone.records import CANCELLED, COMPLETED, Record, RunHeader, encode_record, write_header
+from loadstone.records import CANCELLED, COMPLETED, ColumnWriter, Record, RunHeader, encode_record, write_header
 
 PAUSE_S = 0.05
 
@@ -40,7 +40,7 @@ class DecoderJob(msgspec.Struct, frozen=True, kw_only=True):
     keep_text: bool
     records: str | None
     header: RunHeader
-    out: str
+    out: str  # folder of columns
     counters: str
     tokenizer: dict[str, Any] | None  # fields of RunConfig
     debug: bool = False
@@ -105,14 +105,13 @@ class _Tally:
                 row[Decoded.TTFT_COUNT] += 1
 
 
-def follow(job: DecoderJob, finished: Callable[[], bool], out: IO[bytes], records: IO[bytes] | None) -> int:
+def follow(job: DecoderJob, finished: Callable[[], bool], out: ColumnWriter, records: IO[bytes] | None) -> int:
     """Decode until `finished` and nothing is left. Returns the number of records."""
     plan = Plan(Path(job.plan))
     counters = Counters(Path(job.counters))
     tally = _Tally(counters)
     readers = [SpoolReader(Path(job.spool), worker, job.after) for worker in range(job.workers)]
     count_tokens, total = token_counter(job.tokenizer), 0
-    packer = msgspec.msgpack.Encoder()
     while True:
         last = finished()
         fresh = 0
@@ -122,28 +121,21 @@ def follow(job: DecoderJob, finished: Callable[[], bool], out: IO[bytes], record
                     records.write(encode_record(record))
                 if job.debug:
                     _show(record, exchange, plan)
-                packed = packer.encode(record)
-                out.write(len(packed).to_bytes(4, "little") + packed)
+                out.add(record)
                 tally.add(record)
                 fresh += 1
             counters.row(1 + reader.worker)[Count.DECODED_BYTES] = reader.bytes_read
         total += fresh
-        if records and fresh:
-            records.flush()
+        if fresh:
+            out.flush()  # before the next reading may remove what these came from
+            if records:
+                records.flush()
         if not fresh:
             if last:
                 for reader in readers:
                     reader.finish()
                 return total
             time.sleep(PAUSE_S)
-
-
-def read_out(path: Path) -> Iterator[Record]:
-    """The records that `follow` wrote to `out`, one at a time."""
-    unpacker = msgspec.msgpack.Decoder(Record)
-    with path.open("rb") as file:
-        while len(size := file.read(4)) == 4:
-            yield unpacker.decode(file.read(int.from_bytes(size, "little")))
 
 
 def _show(record: Record, exchange: Exchange, plan: Plan) -> None:
@@ -176,7 +168,7 @@ def main() -> None:
                 _step_back(False)
             return bool(over)
 
-        with Path(job.out).open("wb") as out, Path(job.records or os.devnull).open("wb") as records:
+        with ColumnWriter(Path(job.out)) as out, Path(job.records or os.devnull).open("wb") as records:
             write_header(records, job.header)
             total = follow(job, finished, out, records if job.records else None)
         times = os.times()

@@ -31,7 +31,7 @@ CPU_SHARE = 0.9
 def client_figures(processes: Processes, measured: Measured, clock: str) -> dict[str, Any]:
     """The figures of the result's `client`: counts over all workers, and of lateness the worst worker's."""
     total, health = processes.counters.total, measured.health
-    events = len(measured.records.token_ns)
+    events = int(measured.records.token_rows[-1])
     return {
         "clock": clock,
         "workers": len(processes.workers),

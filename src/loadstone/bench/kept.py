@@ -80,9 +80,8 @@ def run_folder(keep: str | None) -> Iterator[Path]:
         except OSError as error:
             raise UsageError(f"--keep-wire {keep}: {error.strerror}") from None
         yield folder
-        for name in ("counters", "records.out"):
-            (folder / name).unlink(missing_ok=True)
-        for name in ("warm-up-plan", "warm-up-spool"):
+        (folder / "counters").unlink(missing_ok=True)
+        for name in ("columns", "lost", "warm-up-plan", "warm-up-spool", "warm-up-columns"):
             shutil.rmtree(folder / name, ignore_errors=True)
         return
     folder = Path(tempfile.mkdtemp(prefix="loadstone-"))

@@ -2,13 +2,12 @@
 
 import select
 import time
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
 import msgspec
 
-from loadstone.bench.decoder import DecoderDone, DecoderJob, read_out
+from loadstone.bench.decoder import DecoderDone, DecoderJob
 from loadstone.bench.interrupts import Interrupts
 from loadstone.bench.kept import SpoolKeptError
 from loadstone.bench.processes import Processes
@@ -16,7 +15,7 @@ from loadstone.engine.counters import Count, Decoded
 from loadstone.engine.gauges import Health
 from loadstone.engine.process import Answer, Order
 from loadstone.engine.settings import Phase
-from loadstone.records import FAILED, Record, Records
+from loadstone.records import FAILED, ColumnWriter, Record, Records
 from loadstone.report.live import Live, Progress
 
 START_DELAY_NS = 20_000_000  # from the order to the start: every worker has heard it by then
@@ -85,22 +84,23 @@ def measure(
     if job.debug and trouble:
         live.say(trouble)
     measured.decoder_cpu_s = done.cpu_s
-    found = read_out(Path(job.out))
-    measured.records = Records(with_lost(found, measured) if measured.lost_workers else found)
+    measured.records = Records.open(Path(job.out))
+    if measured.lost_workers:
+        lost = Path(job.out).with_name("lost")
+        write_lost(lost, measured)
+        measured.records = Records.open(Path(job.out), lost)
     return measured
 
 
-def with_lost(found: Iterable[Record], measured: Measured) -> Iterator[Record]:
-    """`found`, and a failed record for each request that was sent but left no trace, because its worker died. Which ones those are is known from the
-    plan's order: the first that are missing.
+def write_lost(folder: Path, measured: Measured) -> None:
+    """A failed record for each request that was sent but left no trace, because its worker died. Which ones those are is known from the plan's order:
+    the first that are missing.
     """
-    seen = set()
-    for record in found:
-        seen.add(record.index)
-        yield record
-    missing = (index for index in range(measured.planned) if index not in seen)
-    for index in islice(missing, max(measured.sent - len(seen), 0)):
-        yield Record(index=index, status=FAILED, reason="worker died", error=f"the worker process died: {measured.lost_workers[0]}")
+    seen = set(measured.records.index.tolist())
+    missing = (index for index in count() if index not in seen)
+    with ColumnWriter(folder) as lost:
+        for index in islice(missing, max(measured.sent - len(seen), 0)):
+            lost.add(Record(index=index, status=FAILED, reason="worker died", error=f"the worker process died: {measured.lost_workers[0]}"))
 
 
 class _Watch:

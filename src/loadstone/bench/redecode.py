@@ -5,7 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from loadstone.bench.decoder import DecoderJob, follow, read_out
+from loadstone.bench.decoder import DecoderJob, follow
 from loadstone.bench.health import verdict
 from loadstone.bench.kept import Manifest, read_manifest
 from loadstone.bench.result import Result, summary_of
@@ -13,7 +13,7 @@ from loadstone.config import RunConfig
 from loadstone.engine.counters import Counters
 from loadstone.engine.spool_reader import After
 from loadstone.plan import Plan
-from loadstone.records import Records, RunHeader, write_header
+from loadstone.records import ColumnWriter, Records, RunHeader, write_header
 
 TOKENIZER_FIELDS = ("model", "tokenizer", "tokenizer_mode", "trust_remote_code")
 
@@ -41,13 +41,13 @@ def redecode(folder: Path, scratch: Path, changes: Mapping[str, Any], *, command
         header=RunHeader(
             clock=manifest.clock, wall_clock_of_zero_ns=manifest.wall_clock_of_zero_ns, command=manifest.command, config=config.public()
         ),
-        out=str(scratch / "records.out"),
+        out=str(scratch / "columns"),
         counters=str(scratch / "counters"),
         tokenizer={name: getattr(config, name) for name in TOKENIZER_FIELDS} if manifest.has_tokenizer or config.tokenizer else None,
         debug=config.debug,
     )
     follow_to_the_end(job)
-    records = Records(read_out(Path(job.out)))
+    records = Records.open(Path(job.out))
     notes = [*manifest.notes, f"decoded again from {folder}"]
     if manifest.sent is None:
         notes.append("the run did not come to its end: requests that were in flight then left no trace, and are counted as not sent")
@@ -69,10 +69,10 @@ def redecode(folder: Path, scratch: Path, changes: Mapping[str, Any], *, command
 def follow_to_the_end(job: DecoderJob) -> None:
     """Decode all of a spool that nobody writes any more, in this process."""
     if job.records is None:
-        with Path(job.out).open("wb") as out:
+        with ColumnWriter(Path(job.out)) as out:
             follow(job, lambda: True, out, None)
         return
-    with Path(job.out).open("wb") as out, Path(job.records).open("wb") as records:
+    with ColumnWriter(Path(job.out)) as out, Path(job.records).open("wb") as records:
         write_header(records, job.header)
         follow(job, lambda: True, out, records)
 

@@ -111,7 +111,7 @@ class _Run:
         measured = measure(
             processes,
             phase,
-            self._decoder(quiet, phase, folder / "warm-up.out", None),
+            self._decoder(quiet, phase, folder / "warm-up-columns", None),
             planned=len(plan),
             last_due_ns=None,
             rules=Rules(grace_s=self.config.drain_grace),
@@ -152,7 +152,7 @@ class _Run:
         return measure(
             processes,
             phase,
-            self._decoder(config, phase, folder / "records.out", tokenizer),
+            self._decoder(config, phase, folder / "columns", tokenizer),
             planned=0 if prepared.repeat else len(plan),
             last_due_ns=prepared.last_due_ns,
             rules=Rules(grace_s=config.drain_grace, duration_s=config.duration, max_error_rate=config.max_error_rate),
