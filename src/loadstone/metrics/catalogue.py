@@ -1,14 +1,14 @@
 """Every metric that has a distribution: its name, its unit and the function that gives its samples. A new metric is one file and one line here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from loadstone.metrics.e2el import e2el_ns, response_e2el_ns
-from loadstone.metrics.icl import icl_ns
-from loadstone.metrics.itl import itl_ns
+from loadstone.metrics.icl import icl_blocks
+from loadstone.metrics.itl import itl_blocks
 from loadstone.metrics.lengths import input_len, output_len, s_input_len
 from loadstone.metrics.queue_delay import queue_delay_ns
-from loadstone.metrics.server import s_decode, s_e2el_ns, s_itl_ns, s_ttft_ns
+from loadstone.metrics.server import s_decode, s_e2el_ns, s_itl_blocks, s_ttft_ns
 from loadstone.metrics.spans import Gaps
 from loadstone.metrics.tpot import tpot_ns
 from loadstone.metrics.ttfot import ttfot_ns
@@ -19,10 +19,13 @@ MS, TOKENS, TOKENS_PER_S = "ms", "tokens", "tok/s"
 
 
 class Metric(NamedTuple):
-    """`samples` are nanoseconds where the unit is ms. `planned`: counted from the planned time, so an open loop's alone."""
+    """`samples`: one a request, nanoseconds where the unit is ms; or `gaps`: many a request, block after block. `planned`: counted from the planned
+    time, so an open loop's alone.
+    """
 
     unit: str
-    samples: Callable[[Records], Spans | Gaps]
+    samples: Callable[[Records], Spans] | None = None
+    gaps: Callable[[Records], Iterator[Gaps]] | None = None
     planned: bool = False
 
 
@@ -30,14 +33,14 @@ METRICS: dict[str, Metric] = {
     "ttft": Metric(MS, ttft_ns),
     "ttfot": Metric(MS, ttfot_ns),
     "tpot": Metric(MS, tpot_ns),
-    "itl": Metric(MS, itl_ns),
-    "icl": Metric(MS, icl_ns),
+    "itl": Metric(MS, gaps=itl_blocks),
+    "icl": Metric(MS, gaps=icl_blocks),
     "e2el": Metric(MS, e2el_ns),
     "queue_delay": Metric(MS, queue_delay_ns, planned=True),
     "response_ttft": Metric(MS, response_ttft_ns, planned=True),
     "response_e2el": Metric(MS, response_e2el_ns, planned=True),
     "s_ttft": Metric(MS, s_ttft_ns),
-    "s_itl": Metric(MS, s_itl_ns),
+    "s_itl": Metric(MS, gaps=s_itl_blocks),
     "s_e2el": Metric(MS, s_e2el_ns),
     "s_decode": Metric(TOKENS_PER_S, s_decode),
     "input_len": Metric(TOKENS, input_len),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from loadstone.metrics.icl import icl_ns
+from loadstone.metrics.icl import icl_blocks
 from loadstone.metrics.spans import Mask
 from loadstone.metrics.statistics import percent
 from loadstone.metrics.summary import Distribution, Summary
@@ -90,8 +90,8 @@ def _one_event(records: Records, summary: Summary) -> Iterator[str]:
 
 def _merged(records: Records, summary: Summary) -> Iterator[str]:
     """Gaps of exactly 0 between events: both were completed by one read."""
-    gaps = icl_ns(records).values
-    share = float(np.mean(gaps == 0)) if len(gaps) else 0.0
+    gaps = summary.distributions["icl"].count
+    share = sum(int(np.count_nonzero(block.values == 0)) for block in icl_blocks(records)) / gaps if gaps else 0.0
     if share > FEW:
         yield (
             f"{share:.0%} of the token events came in one read with the event before them. The server or a proxy bundles events, or the client read"

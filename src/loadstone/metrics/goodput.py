@@ -14,7 +14,7 @@ import numpy as np
 
 from loadstone.errors import UsageError
 from loadstone.metrics.e2el import e2el_ns, response_e2el_ns
-from loadstone.metrics.itl import itl_ns
+from loadstone.metrics.itl import itl_blocks
 from loadstone.metrics.spans import Gaps, Mask
 from loadstone.metrics.summary import Goodput
 from loadstone.metrics.throughput import duration_s, per_second
@@ -61,8 +61,15 @@ def _slo_value_ns(records: Records, name: str, open_loop: bool) -> Spans:
         case "tpot":
             return tpot_ns(records)
         case "itl":
-            return largest_gap_ns(itl_ns(records))
+            return _largest_itl_ns(records)
     raise UsageError(f"--goodput {name}: no SLO of that name; choose from {', '.join(SLO_METRICS)}")
+
+
+def _largest_itl_ns(records: Records) -> Spans:
+    largest = np.empty(len(records))
+    for (places, _), gaps in zip(records.blocks(), itl_blocks(records), strict=True):
+        largest[places] = largest_gap_ns(gaps)
+    return largest
 
 
 def largest_gap_ns(gaps: Gaps) -> Spans:

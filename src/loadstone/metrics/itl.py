@@ -9,11 +9,13 @@ and the basis is `event`: one number never mixes two definitions. 0 is a valid g
 Absent for a reply of fewer than two token events, for one that was not streamed, and for failed and cancelled requests.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from loadstone.metrics.icl import icl_ns
-from loadstone.metrics.spans import Gaps, offsets
-from loadstone.records import Records
+from loadstone.metrics.spans import Gaps, of_rows
+from loadstone.records import Records, offsets
 
 
 def itl_basis(records: Records) -> str:
@@ -23,25 +25,34 @@ def itl_basis(records: Records) -> str:
     return "token" if flowing.any() and (events == counts)[flowing].all() else "event"
 
 
-def itl_ns(records: Records) -> Gaps:
-    """The gaps between tokens of every request, on the run's basis."""
-    if itl_basis(records) == "event":
+def itl_ns(records: Records, basis: str | None = None) -> Gaps:
+    """The gaps between tokens of every request, on the `basis` of the run (default: of these records)."""
+    if (basis or itl_basis(records)) == "event":
         return icl_ns(records)
     events = np.diff(records.token_rows)
-    told = events == np.diff(records.token_count_rows)
     flowing = records.completed & records.streamed & (events > 1)
-    times = records.token_ns[np.repeat(flowing, events)]
-    counts = np.maximum(records.token_counts[np.repeat(flowing & told, np.diff(records.token_count_rows))], 0)
-    sizes = events[flowing]
+    sizes, tokens = events[flowing], np.zeros(len(records), np.int64)
     ends = np.cumsum(sizes)
     first, last = ends - sizes, ends - 1
+    gaps = of_rows(records.token_gaps, events, flowing)
+    counts = np.maximum(of_rows(records.token_counts, np.diff(records.token_count_rows), flowing), 0)
 
     counts[last] = np.maximum(counts[last], 1)
     counts[first] = 1  # an anchor only: its own gap is dropped below
+    if (counts == 1).all():
+        counts[first] = 0
+        values = gaps[counts == 1]
+        tokens[flowing] = sizes - 1
+        return Gaps(values, offsets(tokens))
     anchors = np.flatnonzero(counts)
-    shares = np.diff(times[anchors], prepend=0) / counts[anchors]
+    shares = np.diff(np.cumsum(gaps)[anchors], prepend=0) / counts[anchors]
     counts[first] = 0
-    values = np.repeat(shares, counts[anchors])
-    tokens = np.zeros(len(records), np.int64)
-    tokens[flowing] = np.add.reduceat(counts, first)
-    return Gaps(values, offsets(tokens))
+    if len(sizes):
+        tokens[flowing] = np.add.reduceat(counts, first)
+    return Gaps(np.repeat(shares, counts[anchors]), offsets(tokens))
+
+
+def itl_blocks(records: Records) -> Iterator[Gaps]:
+    """The same, block after block of the records, all on one basis."""
+    basis = itl_basis(records)
+    return (itl_ns(block, basis) for _, block in records.blocks())

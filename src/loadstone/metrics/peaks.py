@@ -11,7 +11,8 @@ nanosecond (ten requests one after another peak at 1). Failed and cancelled requ
 
 import numpy as np
 
-from loadstone.records import ABSENT, Records, Spans
+from loadstone.metrics.spans import of_rows
+from loadstone.records import ABSENT, Records, Spans, Times
 
 SECOND_NS = 1_000_000_000
 
@@ -21,18 +22,14 @@ def peak_output_tokens_per_s(records: Records) -> float | None:
     sent = records.sent_ns[records.sent_ns != ABSENT]
     if not len(sent):
         return None
-    events = np.diff(records.token_rows)
-    flowing = records.completed & (records.sent_ns != ABSENT) & (events > 0)
-    at_ns = records.token_ns[np.repeat(flowing, events)] + np.repeat(records.sent_ns[flowing], events[flowing])
-    weights = _tokens_of_events(records)[np.repeat(flowing, events)]
-
-    whole = records.completed & (events == 0) & (records.end_ns != ABSENT) & (records.output_tokens > 0)
-    at_ns = np.concatenate((at_ns, records.end_ns[whole]))
-    weights = np.concatenate((weights, records.output_tokens[whole]))
-    if not len(at_ns):
-        return None
-    bins = np.maximum(at_ns - sent.min(), 0) // SECOND_NS
-    return float(np.bincount(bins, weights).max())
+    start_ns = int(sent.min())
+    bins: Spans = np.zeros(0)
+    for _, block in records.blocks():
+        for at_ns, tokens in (_streamed(block), _whole(block)):
+            found = np.bincount(np.maximum(at_ns - start_ns, 0) // SECOND_NS, tokens, minlength=len(bins)).astype(np.float64, copy=False)
+            found[: len(bins)] += bins
+            bins = found
+    return float(bins.max()) if len(bins) else None
 
 
 def peak_concurrency(records: Records) -> int:
@@ -44,10 +41,26 @@ def peak_concurrency(records: Records) -> int:
     return int(in_flight.max(initial=0))
 
 
+def _streamed(records: Records) -> tuple[Times, Spans]:
+    """When the token events of completed requests came, and how many tokens each held."""
+    events = np.diff(records.token_rows)
+    flowing = records.completed & (records.sent_ns != ABSENT) & (events > 0)
+    at_ns = of_rows(records.token_ns, events, flowing) + np.repeat(records.sent_ns[flowing], events[flowing])
+    return at_ns, of_rows(_tokens_of_events(records), events, flowing)
+
+
+def _whole(records: Records) -> tuple[Times, Spans]:
+    """The same of replies without token events: all at their end."""
+    whole = records.completed & (np.diff(records.token_rows) == 0) & (records.end_ns != ABSENT) & (records.output_tokens > 0)
+    return records.end_ns[whole], records.output_tokens[whole]
+
+
 def _tokens_of_events(records: Records) -> Spans:
     """Tokens of each token event in the order of `records.token_ns`; an event is one token where neither running usage nor the total is known."""
     events, counts = np.diff(records.token_rows), np.diff(records.token_count_rows)
     told = (events == counts) & (events > 0)
+    if told[events > 0].all():
+        return of_rows(records.token_counts, counts, told).astype(np.float64)
     even = np.where(np.isnan(records.output_tokens), 1.0, records.output_tokens / np.maximum(events, 1))
     weights = np.repeat(even, events)
     weights[np.repeat(told, events)] = records.token_counts[np.repeat(told, counts)]

@@ -8,25 +8,32 @@ Absent (nan) on a server that sends no such times (they are never copied from th
 and cancelled requests; S_DECODE also with fewer than two output tokens or when both times are the same.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from loadstone.metrics.spans import Gaps, Mask, neighbour_gaps
-from loadstone.records import Records, Spans, Times
+from loadstone.records import Records, Spans
 
 
 def s_ttft_ns(records: Records) -> Spans:
     """Server time of the first token event of each request, nan where it is absent."""
-    return _server_time(records, records.server_rows[:-1])
+    return _server_time(records, last=False)
 
 
 def s_e2el_ns(records: Records) -> Spans:
     """Server time of the last token event of each request, nan where it is absent."""
-    return _server_time(records, records.server_rows[1:] - 1)
+    return _server_time(records, last=True)
 
 
 def s_itl_ns(records: Records) -> Gaps:
     """The gaps between the server times of every request."""
-    return neighbour_gaps(records, records.server_ns, records.server_rows)
+    return neighbour_gaps(records, records.server_gaps, records.server_rows)
+
+
+def s_itl_blocks(records: Records) -> Iterator[Gaps]:
+    """The same, block after block of the records."""
+    return (s_itl_ns(block) for _, block in records.blocks() if block.server_rows[-1])
 
 
 def s_decode(records: Records) -> Spans:
@@ -37,8 +44,15 @@ def s_decode(records: Records) -> Spans:
     return speed
 
 
-def _server_time(records: Records, positions: Times) -> Spans:
+def _server_time(records: Records, last: bool) -> Spans:
+    """The last server time of each request, or the first."""
     times = np.full(len(records), np.nan)
-    told: Mask = records.completed & records.streamed & (np.diff(records.server_rows) > 0)
-    times[told] = records.server_ns[positions[told]]
+    if not records.server_rows[-1]:
+        return times
+    for places, block in records.blocks():
+        rows = block.server_rows
+        told: Mask = block.completed & block.streamed & (np.diff(rows) > 0)
+        found = np.full(len(block), np.nan)
+        found[told] = block.server_ns[(rows[1:] - 1 if last else rows[:-1])[told]]
+        times[places] = found
     return times

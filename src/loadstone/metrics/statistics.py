@@ -10,18 +10,19 @@ doubt.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from itertools import chain, islice
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from loadstone.errors import UsageError
+from loadstone.metrics.selection import Blocks, Histogram
 from loadstone.metrics.summary import Distribution, Percentile
+from loadstone.metrics.sums import Moments, Samples
 
-Samples = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.number[Any]]
 TAIL = 0.025  # probability left out on each side of a 95 % interval
 
 
@@ -40,22 +41,49 @@ def distribution(name: str, unit: str, samples: Samples, percentiles: Iterable[s
     """The distribution of `samples`, nan left out, in units of `per_unit` (1e6: nanoseconds to ms). All figures None when no sample is left."""
     if samples.dtype.kind == "f":
         samples = samples[~np.isnan(samples)]
-    n = len(samples)
     points = {text: percent(text) for text in percentiles}
+    moments = Moments()
+    moments.add(samples)
+
+    def select(ranks: set[int]) -> dict[int, float]:
+        ordered = np.partition(samples, sorted(ranks))  # only the ranks that are read are in place: many times faster than a full sort
+        return {rank: float(ordered[rank]) for rank in ranks}
+
+    return _described(name, unit, moments, points, select, per_unit)
+
+
+def pooled_distribution(name: str, unit: str, blocks: Blocks, percentiles: Iterable[str], per_unit: float = 1.0) -> Distribution:
+    """The same of samples that are too many to be held at once. `blocks` is called several times. Without nan."""
+    samples = blocks()
+    beginning = list(islice(samples, 2))
+    if len(beginning) < 2:
+        return distribution(name, unit, beginning[0] if beginning else np.zeros(0), percentiles, per_unit)
+    points = {text: percent(text) for text in percentiles}
+    moments, histogram = Moments(), Histogram()
+    for block in chain(beginning, samples):
+        moments.add(block)
+        histogram.add(block)
+    return _described(name, unit, moments, points, partial(histogram.select, blocks), per_unit)
+
+
+def _described(
+    name: str, unit: str, moments: Moments, points: dict[str, float], select: Callable[[set[int]], dict[int, float]], per_unit: float
+) -> Distribution:
+    """`select` gives the samples of 0-based ranks."""
+    n = moments.count
     if n == 0:
         return Distribution(name=name, unit=unit, count=0)
-    ranks = {0, n - 1} | {rank for p in (50.0, *points.values()) for rank in _needed_ranks(n, p)}
-    ordered = np.partition(samples, sorted(ranks))  # only the ranks that are read are in place: many times faster than a full sort
+    found = select({rank for p in (50.0, *points.values()) for rank in _needed_ranks(n, p)})
     return Distribution(
         name=name,
         unit=unit,
         count=n,
-        mean=float(np.mean(samples)) / per_unit,
-        std=float(np.std(samples)) / per_unit,
-        minimum=float(ordered[0]) / per_unit,
-        median=_percentile(ordered, 50.0, per_unit),
-        maximum=float(ordered[-1]) / per_unit,
-        percentiles={text: _percentile(ordered, p, per_unit) for text, p in points.items()},
+        mean=moments.mean / per_unit,
+        std=moments.std / per_unit,
+        minimum=moments.minimum / per_unit,
+        median=_percentile(found, n, 50.0, per_unit),
+        maximum=moments.maximum / per_unit,
+        percentiles={text: _percentile(found, n, p, per_unit) for text, p in points.items()},
     )
 
 
@@ -102,9 +130,9 @@ def _needed_ranks(n: int, p: float) -> list[int]:
     return [math.floor(position), math.ceil(position), *(rank - 1 for rank in bounds if rank is not None)]
 
 
-def _percentile(ordered: Samples, p: float, per_unit: float) -> Percentile:
-    position = (len(ordered) - 1) * p / 100
-    below, above = float(ordered[math.floor(position)]), float(ordered[math.ceil(position)])
-    low, high = (None if rank is None else float(ordered[rank - 1]) / per_unit for rank in rank_bounds(len(ordered), p))
+def _percentile(ordered: Mapping[int, float], n: int, p: float, per_unit: float) -> Percentile:
+    position = (n - 1) * p / 100
+    below, above = ordered[math.floor(position)], ordered[math.ceil(position)]
+    low, high = (None if rank is None else ordered[rank - 1] / per_unit for rank in rank_bounds(n, p))
     value = below + (above - below) * (position - math.floor(position))
     return Percentile(value=value / per_unit, low=low, high=high, needs=needed_samples(p))

@@ -1,7 +1,8 @@
 """From the records of a run to its summary: every metric of definitions.md, whether or not it will be printed."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,8 +14,9 @@ from loadstone.metrics.itl import itl_basis
 from loadstone.metrics.outcomes import outcomes
 from loadstone.metrics.peaks import peak_concurrency, peak_output_tokens_per_s
 from loadstone.metrics.spans import Gaps
-from loadstone.metrics.statistics import distribution
+from loadstone.metrics.statistics import distribution, pooled_distribution
 from loadstone.metrics.summary import Distribution, Summary
+from loadstone.metrics.sums import Samples
 from loadstone.metrics.throughput import duration_s, event_rate, per_second, total_tokens
 from loadstone.records import ABSENT, Records, Words
 
@@ -83,10 +85,19 @@ def _distributions(records: Records, percentiles: Sequence[str], open_loop: bool
     for name, metric in METRICS.items():
         if metric.planned and not open_loop:
             continue
-        samples = metric.samples(records)
-        values = samples.values if isinstance(samples, Gaps) else samples
-        found[name] = distribution(name, metric.unit, values, percentiles, per_unit=1e6 if metric.unit == MS else 1.0)
+        per_unit = 1e6 if metric.unit == MS else 1.0
+        if name == "icl" and itl_basis(records) == "event":
+            found[name] = msgspec.structs.replace(found["itl"], name=name)  # the same samples
+        elif metric.gaps:
+            blocks = partial(_values, metric.gaps, records)
+            found[name] = pooled_distribution(name, metric.unit, blocks, percentiles, per_unit)
+        elif metric.samples:
+            found[name] = distribution(name, metric.unit, metric.samples(records), percentiles, per_unit)
     return found
+
+
+def _values(gaps: Callable[[Records], Iterator[Gaps]], records: Records) -> Iterator[Samples]:
+    return (block.values for block in gaps(records))
 
 
 def _sources(records: Records, sources: Words) -> dict[str, int]:

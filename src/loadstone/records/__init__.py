@@ -3,7 +3,7 @@ the metrics (`Records`), on disk so that a run of any length fits a small memory
 """
 
 from loadstone.records.columns import Records
-from loadstone.records.layout import ABSENT, Spans, Times
+from loadstone.records.layout import ABSENT, Spans, Times, offsets
 from loadstone.records.lines import encode_record, open_records, read_records, whole_text, write_header
 from loadstone.records.record import CANCELLED, COMPLETED, FAILED, SCHEMA, Record, RunHeader
 from loadstone.records.words import Words
@@ -23,6 +23,7 @@ __all__ = [
     "Times",
     "Words",
     "encode_record",
+    "offsets",
     "open_records",
     "read_records",
     "whole_text",

@@ -16,7 +16,8 @@ from loadstone.records.ragged import values_of
 from loadstone.records.record import COMPLETED, Record
 from loadstone.records.words import Texts, Words
 
-BLOCK_VALUES = 1 << 20  # values of ragged columns that a block holds, or a little more
+WHOLE_VALUES = 1 << 20  # a run of no more values in ragged columns than this is one block
+BLOCK_VALUES = 1 << 17  # those of a block of a larger run: what a processor's cache holds
 
 
 class Records:
@@ -143,7 +144,7 @@ class Records:
         A small run is one block, this object itself. The blocks of a large one are in the order in which requests finished; to go through them costs
         reading the files once, and about 30 bytes a value of one block.
         """
-        if sum(int(getattr(self, rows)[-1]) for rows in ROWS_OF.values()) <= BLOCK_VALUES:
+        if sum(int(getattr(self, rows)[-1]) for rows in ROWS_OF.values()) <= WHOLE_VALUES:
             yield slice(0, len(self)), self
             return
         place = 0

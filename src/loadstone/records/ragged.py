@@ -64,7 +64,7 @@ def pack(values: Times, form: Form, position: int) -> tuple[bytes, bytes]:
 
 
 def unpack(packed: bytes, form: Form, position: int, wide: Wide) -> Times:
-    """The values from `position` on that `packed` holds. `wide`: all values of the column that are too large. Raises EOFError where one is missing."""
+    """The values from `position` on that `packed` holds. `wide`: all of the column that are too large. Raises EOFError where one is missing."""
     narrow = np.frombuffer(packed, form.dtype)
     values = narrow.astype(np.int64)
     if marks := np.count_nonzero(narrow == form.mark):
