@@ -8,40 +8,28 @@ import sys
 import unicodedata
 from typing import TextIO
 
-from rich.console import Console
-from rich.text import Text
-
 from loadstone.config import INFINITE, RunConfig
 from loadstone.metrics.summary import Summary
 from loadstone.report.block import block
+from loadstone.report.page import Page
 from loadstone.report.secrets import without_secrets
 from loadstone.report.table import latency_table
 
-WIDTH = 80
 EXAMPLE = 300  # characters of an error text that are shown
 
 
 def print_report(summary: Summary, config: RunConfig, stream: TextIO | None = None) -> None:
     """Print the report, with colours if `stream` (default: standard output) is a terminal that wants them."""
-    stream = stream or sys.stdout
-    console = Console(file=stream, highlight=False)
-    with console.capture() as captured:
-        _draw(console, summary, config)
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(captured.get().encode(encoding, "replace").decode(encoding))
-    stream.flush()
+    _page(summary, config).write(stream or sys.stdout)
 
 
 def render(summary: Summary, config: RunConfig) -> str:
     """The report as plain text."""
-    console = Console(color_system=None, force_terminal=False, highlight=False)
-    with console.capture() as captured:
-        _draw(console, summary, config)
-    return captured.get()
+    return _page(summary, config).plain()
 
 
-def _draw(console: Console, summary: Summary, config: RunConfig) -> None:
-    say = _Page(console)
+def _page(summary: Summary, config: RunConfig) -> Page:
+    say = Page()
     say.line()
     say.wrapped(_verdict(summary), style=_mood(summary))
     say.wrapped(_asked_and_delivered(summary, config))
@@ -81,25 +69,7 @@ def _draw(console: Console, summary: Summary, config: RunConfig) -> None:
         for text in summary.notes:
             say.wrapped(without_secrets(text, config), "  - ", "    ")
     say.line()
-
-
-class _Page:
-    """Lines on a console, none wider than 80 columns however wide its characters are, and no markup read from any text."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def line(self, text: str = "", style: str = "") -> None:
-        self.console.print(Text(text, style), soft_wrap=True)
-
-    def heading(self, text: str) -> None:
-        self.line()
-        self.line(text, style="bold")
-
-    def wrapped(self, text: str, first: str = "", rest: str | None = None, style: str = "") -> None:
-        rest = first if rest is None else rest
-        for number, piece in enumerate(Text(text).wrap(self.console, WIDTH - len(rest))):
-            self.line((first if number == 0 else rest) + piece.plain.rstrip(), style)
+    return say
 
 
 def _verdict(summary: Summary) -> str:
