@@ -26,7 +26,10 @@ def peak_output_tokens_per_s(records: Records) -> float | None:
     bins: Spans = np.zeros(0)
     for _, block in records.blocks():
         for at_ns, tokens in (_streamed(block), _whole(block)):
-            found = np.bincount(np.maximum(at_ns - start_ns, 0) // SECOND_NS, tokens, minlength=len(bins)).astype(np.float64, copy=False)
+            at_ns -= start_ns
+            np.maximum(at_ns, 0, out=at_ns)
+            at_ns //= SECOND_NS
+            found = np.bincount(at_ns, tokens, minlength=len(bins)).astype(np.float64, copy=False)
             found[: len(bins)] += bins
             bins = found
     return float(bins.max()) if len(bins) else None
@@ -41,12 +44,13 @@ def peak_concurrency(records: Records) -> int:
     return int(in_flight.max(initial=0))
 
 
-def _streamed(records: Records) -> tuple[Times, Spans]:
-    """When the token events of completed requests came, and how many tokens each held."""
+def _streamed(records: Records) -> tuple[Times, Spans | None]:
+    """When the token events of completed requests came, and how many tokens each held; None: one each."""
     events = np.diff(records.token_rows)
     flowing = records.completed & (records.sent_ns != ABSENT) & (events > 0)
     at_ns = of_rows(records.token_ns, events, flowing) + np.repeat(records.sent_ns[flowing], events[flowing])
-    return at_ns, of_rows(_tokens_of_events(records), events, flowing)
+    tokens = _tokens_of_events(records)
+    return at_ns, None if tokens is None else of_rows(tokens, events, flowing)
 
 
 def _whole(records: Records) -> tuple[Times, Spans]:
@@ -55,13 +59,17 @@ def _whole(records: Records) -> tuple[Times, Spans]:
     return records.end_ns[whole], records.output_tokens[whole]
 
 
-def _tokens_of_events(records: Records) -> Spans:
-    """Tokens of each token event in the order of `records.token_ns`; an event is one token where neither running usage nor the total is known."""
+def _tokens_of_events(records: Records) -> Spans | None:
+    """Tokens of each token event in the order of `records.token_ns`; an event is one token where neither running usage nor the total is known. None:
+    one each.
+    """
     events, counts = np.diff(records.token_rows), np.diff(records.token_count_rows)
     told = (events == counts) & (events > 0)
     if told[events > 0].all():
         return of_rows(records.token_counts, counts, told).astype(np.float64)
     even = np.where(np.isnan(records.output_tokens), 1.0, records.output_tokens / np.maximum(events, 1))
+    if not told.any() and (even[events > 0] == 1).all():
+        return None
     weights = np.repeat(even, events)
     weights[np.repeat(told, events)] = records.token_counts[np.repeat(told, counts)]
     return weights

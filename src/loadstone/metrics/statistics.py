@@ -11,7 +11,6 @@ doubt.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal, InvalidOperation
 from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import NamedTuple
@@ -29,12 +28,12 @@ TAIL = 0.025  # probability left out on each side of a 95 % interval
 def percent(text: str) -> float:
     """The percentile that `text` names, 0 to 100. Raises UsageError for anything else."""
     try:
-        value = Decimal(text.strip())
-    except InvalidOperation:
-        value = Decimal("nan")
-    if not (value.is_finite() and 0 <= value <= 100):
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 100:
         raise UsageError(f"--metric-percentiles {text!r}: a percentile is a number from 0 to 100, like 50, 99 or 99.9")
-    return float(value)
+    return value
 
 
 def distribution(name: str, unit: str, samples: Samples, percentiles: Iterable[str], per_unit: float = 1.0) -> Distribution:

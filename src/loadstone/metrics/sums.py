@@ -7,7 +7,6 @@ change their last digits.
 """
 
 import math
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +59,7 @@ class Moments:
         if self._exact is None:
             return math.sqrt(self._deviations / self.count)
         s1, s2 = self._exact
-        return math.sqrt(Fraction(self.count * s2 - s1 * s1, self.count * self.count))
+        return math.sqrt((self.count * s2 - s1 * s1) / self.count**2)
 
 
 def exact_sums(samples: Times) -> tuple[int, int]:

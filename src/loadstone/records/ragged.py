@@ -45,8 +45,9 @@ def steps_of(values: Times, starts: Times) -> Times:
 def values_of(steps: Times, rows: Times) -> Times:
     """The inverse of `steps_of`, for the row offsets `rows`."""
     total = np.cumsum(steps)
-    before = np.concatenate((np.zeros(1, np.int64), total))[rows[:-1]]
-    total -= np.repeat(before, np.diff(rows))
+    if len(total):
+        before = np.where(rows[:-1] > 0, total[rows[:-1] - 1], 0)
+        total -= np.repeat(before, np.diff(rows))
     return total
 
 
