@@ -56,7 +56,7 @@ def running(**options: Any) -> Iterator[Simulated]:
 
     command = [sys.executable, "-m", "loadstone", "simulate", *flags({"port": 0, "until_stdin_closes": True, **options})]
     with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, process_group=0)
         try:
             line = _first_line(child)
             if not line.startswith("listening on "):
