@@ -2,7 +2,8 @@
 
 A process that has one thread forks them, which saves each the start of an interpreter; under a parent with threads (a notebook, a tokenizer that
 has been used) that would not be safe, and they are new interpreters. They leave when the parent is gone, because their standard input ends. An
-interrupt at the terminal reaches the parent only: each is in a session of its own.
+interrupt at the terminal reaches the parent only: each is in a process group of its own. (Not in a session of its own: Linux shares the processor
+out among sessions first, and the decoder's idle priority would not make way for a worker of another session.)
 """
 
 import os
@@ -103,7 +104,7 @@ def _fork(module: str, hears: int, says: int, errors: int) -> int:
         return pid
     status = 1
     try:  # nothing of the parent may run on from here
-        os.setsid()
+        os.setpgid(0, 0)
         for signal_number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signal_number, signal.SIG_IGN if signal_number == signal.SIGINT else signal.SIG_DFL)
         for fd, place in ((hears, 0), (says, 1), (errors, 2)):
@@ -123,4 +124,4 @@ def _fork(module: str, hears: int, says: int, errors: int) -> int:
 
 def _start(module: str, hears: int, says: int, errors: int) -> int:
     command = [sys.executable, "-m", module]
-    return subprocess.Popen(command, stdin=hears, stdout=says, stderr=errors, start_new_session=True).pid
+    return subprocess.Popen(command, stdin=hears, stdout=says, stderr=errors, process_group=0).pid

@@ -24,6 +24,8 @@ from loadstone.plan import NONE, Plan
 ENDS_SLICE_NS = 600_000
 SWEEP_NS = 250_000_000  # time-outs are looked at this often
 SPARE = 4  # idle connections kept ready in an open loop
+BUSY = 32  # ready sockets in one batch that mean that more are waiting
+PUT_OFF_NS = 5_000_000  # how long reads may keep the ends of replies and the spool waiting
 LOOK_EVERY = 8  # turns of the loop between two samples of read lateness
 NO_CAP = 1 << 60
 
@@ -69,7 +71,7 @@ class Worker:
         while (early_ns := start_ns - time.monotonic_ns()) > 0:
             pool.turn(early_ns / 1e9)
         self.gauges = gauges = Gauges()
-        next_sweep_ns, turns = time.monotonic_ns() + SWEEP_NS, 0
+        next_sweep_ns, put_off_ns, turns = time.monotonic_ns() + SWEEP_NS, 0, 0
         while self.in_flight or pacer.has_next():
             ready = poll(self._until_next(), BATCH)
             woke = time.monotonic_ns()
@@ -82,10 +84,12 @@ class Worker:
                 self._look(ready[-1][0])
             now = time.monotonic_ns()
             self._start_due(now)
-            if ends:
-                self._finish_some()
-            elif spool.waiting:
-                spool.write_some()
+            if len(ready) < BUSY or now > put_off_ns:  # while reads queue up, all else waits, but not for ever
+                put_off_ns = now + PUT_OFF_NS
+                if ends:
+                    self._finish_some()
+                elif spool.waiting:
+                    spool.write_some()
             if now >= next_sweep_ns:
                 next_sweep_ns = now + SWEEP_NS
                 self._sweep(now)
