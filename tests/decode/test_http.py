@@ -1,5 +1,6 @@
 """HTTP replies of every framing, cut into reads anywhere: the body, how much of it each read brought, and whether it came to its end."""
 
+import gc
 import gzip
 import zlib
 
@@ -145,3 +146,15 @@ def test_what_is_no_http_is_named(raw: bytes) -> None:
 def test_no_bytes_raise(reads: list[bytes]) -> None:
     response = parse(*reads)
     assert len(response.body_ends) == len(reads)
+
+
+def test_a_reply_leaves_nothing_for_the_garbage_collector() -> None:
+    """Else memory grows between collections, and each reply is decoded in memory that is cold."""
+    for raw in (HEAD + chunk(b"x") + b"0\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"):
+        gc.collect()
+        gc.disable()
+        try:
+            parse(raw)
+            assert gc.collect() == 0
+        finally:
+            gc.enable()

@@ -59,22 +59,6 @@ def test_any_body_is_read_by_the_letter(body: bytes) -> None:
     assert (stream.tail.data if stream.tail else None) == tail
 
 
-@settings(max_examples=400, deadline=None)
-@given(
-    st.lists(
-        st.sampled_from([b"data: {}\n\n", b"data:  x\n\n", b"data: \n\n", b"data: a\ndata: b\n\n", b"\n", b"data:x\n\n", b": c\n\n", b"data: \r\n\n"])
-    )
-)
-def test_the_plain_shape_is_recognised_and_means_the_same(parts: list[bytes]) -> None:
-    body = b"".join(parts)
-    payloads, stream = sse.plain_payloads(body), sse.parse(body)
-    plain = bool(parts) and all(part in (b"data: {}\n\n", b"data:  x\n\n", b"data: \n\n") for part in parts)
-    assert (payloads is not None) == plain
-    if payloads is not None:
-        assert payloads == [event.data for event in stream.events]
-        assert [sum(len(p) + 8 for p in payloads[: n + 1]) for n in range(len(payloads))] == stream.ends
-
-
 def test_examples_of_the_specification() -> None:
     assert [event.data for event in sse.parse(b"data: YHOO\ndata: +2\ndata: 10\n\n").events] == [b"YHOO\n+2\n10"]
     assert [

@@ -109,7 +109,7 @@ def test_any_cut_gives_the_same_record_but_for_its_stamps(drawn: tuple[list[byte
     raw, ends = b"".join(reads), np.cumsum([len(read) for read in reads])
     backend = get("openai-chat")
     cut, whole = decode(exchange(reads), backend), decode(exchange([raw]), backend)
-    assert whole.status == COMPLETED
+    assert whole.status == COMPLETED or whole.reason == "json"  # choices that are no list
     blank = dict.fromkeys(("first_byte_ns", "first_token_ns", "first_output_ns", "last_token_ns", "token_ns", "merged_reads"))
     assert msgspec.to_builtins(cut) | blank == msgspec.to_builtins(whole) | blank
 
@@ -168,8 +168,8 @@ def test_a_reply_cut_short_is_no_success_unless_done_was_in_it(drawn: tuple[list
     length = data.draw(st.integers(1, len(raw) - 1))
     record = decode(exchange([raw[:length]], end), get("openai-chat"))
     done_there = offsets[last] < length
-    assert record.status == (COMPLETED if done_there else FAILED)
-    assert bool(record.error) == bool(record.reason) == (not done_there)
+    assert record.status == (COMPLETED if done_there else FAILED) or record.reason == "json"
+    assert bool(record.error) == bool(record.reason) == (record.status != COMPLETED)
 
 
 @settings(max_examples=80, deadline=None)
@@ -178,7 +178,8 @@ def test_a_body_that_only_closing_ends_needs_an_end_of_its_own(drawn: tuple[list
     body = b"".join(drawn[0])
     part = body[: data.draw(st.integers(0, len(body)))]
     record = decode(exchange([b"HTTP/1.1 200 OK\r\n\r\n" + part]), get("openai-chat"))
-    assert record.status == (COMPLETED if record.finish_reason or b"data:[DONE]" in part.replace(b" ", b"") else FAILED) or record.reason == "json"
+    done = any(line.replace(b" ", b"") == b"data:[DONE]" for line in part.splitlines())
+    assert record.status == (COMPLETED if record.finish_reason or done else FAILED) or record.reason == "json"
 
 
 WORDS = st.sampled_from(

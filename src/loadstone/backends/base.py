@@ -9,12 +9,15 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from loadstone.backends.frames import Frames
 from loadstone.backends.messages import server_message
 from loadstone.errors import UsageError
 from loadstone.workload.base import Prompt
 
-__all__ = ["Backend", "Batch", "Emission", "Event", "Options", "Prompt", "Reply", "Usage", "encode", "json_object", "merge"]
+__all__ = ["Backend", "Batch", "Emission", "Event", "Frames", "Options", "Prompt", "Reply", "Usage", "encode", "json_object", "merge"]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,14 +61,14 @@ class Emission(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct):
-    """The token events of a whole reply at once. `events`: which events they were, ascending; the lists after it have one entry a token event, or
-    are empty when not every one of them told it.
+    """The token events of a whole reply at once. `events`: of each event, whether it is one; the lists after it have one entry a token event, or are
+    empty when not every one of them told it.
     """
 
-    events: list[int]
+    events: NDArray[np.bool_]
     text: str
     reasoning: str
-    first_visible: int | None  # position in `events`
+    first_visible: int | None  # which of the token events, from 0
     output_tokens: list[int]  # running usage after each
     server_ns: list[int]
 
@@ -138,9 +141,9 @@ class Backend(ABC):
     def read_whole(self, document: dict[str, Any], reply: Reply) -> Emission | None:
         """What a reply that is one JSON document means."""
 
-    def read_many(self, payloads: list[bytes], reply: Reply) -> Batch | None:
-        """The same as `read` over all events of a reply that ended in [DONE] (left out here), faster; None, with `reply` untouched, when it must be
-        read event by event.
+    def read_many(self, frames: Frames, reply: Reply) -> Batch | None:
+        """The same as `read` over all events of a reply that ended in [DONE] (left out here), faster; None, with `reply` untouched, when a frame is
+        none, or when it must be read event by event.
         """
         return None
 

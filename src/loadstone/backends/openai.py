@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from loadstone.backends.base import Backend, Batch, Emission, Event, Reply, Usage, excerpt, json_object
+from loadstone.backends.frames import Frames
 from loadstone.backends.openai_batch import LONGEST_SPAN_S, read_many, running_usage_grew
 
 DONE = b"[DONE]"
@@ -56,8 +57,8 @@ class OpenAI(Backend):
         reply.finished = True
         return _emission(document, "message", reply)
 
-    def read_many(self, payloads: list[bytes], reply: Reply) -> Batch | None:
-        return read_many(payloads, reply)
+    def read_many(self, frames: Frames, reply: Reply) -> Batch | None:
+        return read_many(frames, reply)
 
 
 def failed(message: dict[str, Any], reply: Reply) -> bool:

@@ -1,10 +1,19 @@
 """The reply as HTTP made it out: status, headers, and the body together with how much of it was there after each read."""
 
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 Offsets = NDArray[np.int64]
+
+
+class Chunks(NamedTuple):
+    """A body in the pieces in which its server wrote it, and where each ends in it. At least one, none of them empty."""
+
+    pieces: list[bytes]
+    ends: Offsets
 
 
 class Response(msgspec.Struct, kw_only=True):
@@ -17,6 +26,7 @@ class Response(msgspec.Struct, kw_only=True):
     headers: dict[str, str] = {}  # names in lower case; the last of a name stands
     body: bytes = b""
     body_ends: Offsets
+    chunks: Chunks | None = None  # where known
     first_read: int = 0  # the read with the first byte of the status line
     complete: bool = False
     until_close: bool = False
@@ -24,4 +34,4 @@ class Response(msgspec.Struct, kw_only=True):
 
     def reads_of(self, ends: Offsets) -> Offsets:
         """The index of the read that completed the first `end` bytes of the body, for each of `ends` (each 1 ... len(body))."""
-        return np.searchsorted(self.body_ends, ends, "left")
+        return self.body_ends.searchsorted(ends, "left")

@@ -10,7 +10,7 @@ from typing import Any
 import httptools
 import numpy as np
 
-from loadstone.decode.body import Offsets, Response
+from loadstone.decode.body import Chunks, Offsets, Response
 from loadstone.decode.coding import decoded
 from loadstone.engine.exchange import Exchange
 
@@ -64,6 +64,12 @@ class _Message:
             return "" if self.complete else str(error) or type(error).__name__
         return ""
 
+    def close(self) -> None:
+        """Nothing more is fed. The parser refers to this object: unless that circle is broken, each reply stays in memory till a garbage collection,
+        and the next one is decoded in memory that the processor has not seen for long.
+        """
+        self.parser = None
+
     def body(self) -> list[bytes]:
         return self.pieces[: self.length] if self.complete else self.pieces
 
@@ -83,23 +89,27 @@ def _plain_chunked(raw: bytes, read_ends: Offsets) -> Response | None:
     """None unless the reply is one complete message of chunks without extensions, trailers and coding, and nothing more."""
     message = _Message()
     fault = message.feed(raw)
-    head = raw.find(b"\r\n\r\n") + 4
-    if fault or not message.complete or message.interim or len(message.pieces) != message.length:  # more came than one reply
+    message.close()
+    chunks = message.pieces
+    if fault or not message.complete or message.interim or len(chunks) != message.length:  # more came than one reply
         return None
-    sizes = np.fromiter(map(len, message.pieces), np.int64, len(message.pieces))
-    framing = np.searchsorted(_SIZES, sizes, "right") + 1 + 2  # size in hex, CR LF; the chunk's own CR LF comes after its data
+    head = raw.find(b"\r\n\r\n") + 4
+    sizes = np.fromiter(map(len, chunks), np.int64, len(chunks))
+    # of each chunk on the wire: its size in hex, CR LF, its data, CR LF; after the last one 0, CR LF, CR LF
+    wire_ends = (sizes + (_SIZES.searchsorted(sizes, "right") + (1 + 2 + 2))).cumsum() + head
     # every deviation (extension, leading zero, trailer, interim reply, other framing) makes the message longer or shorter than this
-    if head + int(framing.sum() + sizes.sum()) + 2 * len(sizes) + 5 != len(raw):
+    if (int(wire_ends[-1]) if chunks else head) + 5 != len(raw):
         return None
     response = _response(message, "")
     if "chunked" not in response.headers.get("transfer-encoding", "") or response.headers.get("content-encoding", "identity") != "identity":
         return None
-    body_starts = np.cumsum(sizes) - sizes
-    raw_starts = head + body_starts + np.cumsum(framing) + 2 * np.arange(len(sizes))
-    if len(sizes):
-        chunk = np.searchsorted(raw_starts, read_ends, "right") - 1  # the chunk whose data had begun by the end of each read; -1: none
-        inside = body_starts[chunk] + np.minimum(read_ends - raw_starts[chunk], sizes[chunk])
-        response.body_ends = np.where(chunk >= 0, inside, 0)
+    if chunks:
+        ends = sizes.cumsum()
+        response.chunks = Chunks(chunks, ends)
+        data_ends = wire_ends - 2
+        chunk = np.minimum(data_ends.searchsorted(read_ends), len(chunks) - 1)  # the chunk in or before which each read ended
+        missing = np.minimum(np.maximum(data_ends[chunk] - read_ends, 0), sizes[chunk])  # bytes of it that had not come
+        response.body_ends = ends[chunk] - missing
     else:
         response.body_ends = np.zeros(len(read_ends), np.int64)
     return response
@@ -121,6 +131,7 @@ def _read_by_read(raw: bytes, read_ends: Offsets) -> Response:
             seen = len(pieces)
         ends[index] = length
         start = end
+    message.close()
     response = _response(message, fault)
     response.body_ends, response.first_read = ends, first_read
     coding = response.headers.get("content-encoding", "identity").strip().lower()

@@ -7,10 +7,12 @@ import msgspec
 import numpy as np
 
 from loadstone.backends.base import Backend, Reply, json_object
+from loadstone.backends.frames import AFTER, BEFORE, Frames
 from loadstone.decode import sse
-from loadstone.decode.body import Offsets
+from loadstone.decode.body import Chunks, Offsets
 
 _DONE = b"[DONE]"
+_DONE_FRAME = BEFORE + _DONE + AFTER
 _NONE = np.zeros(0, np.int64)
 
 
@@ -29,14 +31,14 @@ class Reading(msgspec.Struct, kw_only=True):
     malformed: str = ""  # what could not be read, "" if everything could
 
 
-def read(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = False) -> Reading:
+def read(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = False, chunks: Chunks | None = None) -> Reading:
     """The reading of a body. `ended`: it came to its proper end, so a last event without its blank line is taken too; `end_mark_only`: it did not,
-    but the end mark is taken so.
+    but the end mark is taken so. `chunks`: the body as its server cut it, if that is known.
     """
     start = body.removeprefix(sse.BOM)[:64].lstrip()
     if start[:1] in (b"{", b"["):  # no line of an event stream that says anything begins so, whatever the content type claims
         return document(body, backend)
-    return plain_stream(body, backend) or stream(body, backend, ended, end_mark_only)
+    return plain_stream(body, backend, chunks) or stream(body, backend, ended, end_mark_only)
 
 
 def stream(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = False) -> Reading:
@@ -79,21 +81,31 @@ def stream(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = Fal
     return reading
 
 
-def plain_stream(body: bytes, backend: Backend) -> Reading | None:
-    """All events at once; None if the body is no plain stream ending in [DONE], or the backend must look at each event."""
-    payloads = sse.plain_payloads(body)
-    if payloads is None or payloads[-1] != _DONE:
+def plain_stream(body: bytes, backend: Backend, chunks: Chunks | None = None) -> Reading | None:
+    """All events at once; None if the body is no plain stream ending in [DONE], or the backend must look at each event.
+
+    Servers write an event a chunk, so the chunks are tried as they are before the body is cut anew.
+    """
+    if not body.startswith(BEFORE) or not body.endswith(_DONE_FRAME):
         return None
-    payloads.pop()
+    if chunks is not None and chunks.pieces[-1] == _DONE_FRAME and (reading := _plain_stream(body, chunks, backend)) is not None:
+        return reading
+    pieces = [piece + AFTER for piece in body[: -len(AFTER)].split(AFTER)]
+    if pieces[-1] != _DONE_FRAME:
+        return None
+    return _plain_stream(body, Chunks(pieces, np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)))), backend)
+
+
+def _plain_stream(body: bytes, chunks: Chunks, backend: Backend) -> Reading | None:
+    """The same with every piece taken for one event, which the backend proves."""
     reply = Reply()
-    batch = backend.read_many(payloads, reply)
+    batch = backend.read_many(Frames(chunks.pieces[:-1], chunks.ends[:-1], body), reply)
     if batch is None:
         return None
     reply.done = True
-    event_ends = np.cumsum(np.fromiter(map(len, payloads), np.int64, len(payloads)) + 8)  # "data: " before and two newlines after each
     return Reading(
         reply=reply,
-        ends=event_ends[batch.events],
+        ends=chunks.ends[:-1][batch.events],
         first_visible=batch.first_visible,
         text=batch.text,
         reasoning=batch.reasoning,

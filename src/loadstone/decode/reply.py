@@ -25,7 +25,7 @@ def decode(exchange: Exchange, backend: Backend, *, count_tokens: Callable[[str]
     reading = None
     if response.status is not None and 200 <= response.status < 300:
         at_end = response.complete or (response.until_close and exchange.end == End.COMPLETE)
-        reading = read(response.body, backend, at_end and not response.fault, exchange.end == End.OPEN_AFTER_DONE)
+        reading = read(response.body, backend, at_end and not response.fault, exchange.end == End.OPEN_AFTER_DONE, response.chunks)
     verdict = outcome(exchange, response, reading)
     record = Record(
         index=exchange.index,
