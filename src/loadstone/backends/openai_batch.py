@@ -15,6 +15,7 @@ from loadstone.backends.openai_runs import Run, Template, learn, run
 
 LONGEST_SPAN_S = 1e8  # an arrival_time above this is a point in time, not a span; from what, it does not say, so it is left out
 _PATIENCE = 8  # so many events may stand alone, and one more for each so many in runs, before the rest is taken one by one
+_SHORT = 16  # a reply of fewer events costs less one by one than a template costs to learn
 _MISSES = 3  # and so many templates may fit no other event
 
 
@@ -110,6 +111,9 @@ def read_many(frames: Frames, reply: Reply) -> Batch | None:
 
 def _parts(frames: Frames) -> list[Chunk | Run] | None:
     """The frames decoded, in order: in runs where there are any, else one by one. None if one is no frame; ValueError if one is no `Chunk`."""
+    if 0 < len(frames.pieces) < _SHORT:
+        few = frames.payloads(0)
+        return None if few is None else list(map(decode, few))
     parts: list[Chunk | Run] = []
     templates: list[Template] = []
     used: set[Template] = set()
