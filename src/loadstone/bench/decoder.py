@@ -4,6 +4,7 @@ On Linux it runs only when nobody else wants the processor, until the load is ov
 records file as requests finish, and to the columns in the folder `out` for the report at the end.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -156,6 +157,8 @@ def _step_back(idle: bool) -> None:
 def main() -> None:
     """Job after job until standard input ends. A job's end is announced by any line, or by that end itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)  # records hold no circles: looking for some would only cost
     lines = Lines(0)
     while (line := lines.next()) is not None:
         job = msgspec.json.decode(line, type=DecoderJob)

@@ -18,6 +18,7 @@ from loadstone.engine.spool import _CLOCK, _EXCHANGE, CLOCK, EXCHANGE, FRAME, KE
 from loadstone.errors import LoadstoneError
 
 BLOCK_BYTES = 8 << 20
+NEWEST = 4096  # clock samples looked at: some twenty minutes, longer than any reply lasts but a few
 
 
 class After(Enum):
@@ -36,6 +37,7 @@ class SpoolReader:
         self._number, self._at, self._rest = 0, 0, b""
         self._clock_ns: list[int] = []
         self._offset_ns: list[int] = []
+        self._samples: tuple[int, int, NDArray[np.int64], NDArray[np.int64]] | None = None  # the newest, as _monotonic wants them
         self.bytes_read = 0
 
     def read(self, limit_bytes: int = BLOCK_BYTES) -> Iterator[Exchange]:
@@ -60,6 +62,7 @@ class SpoolReader:
                 monotonic_ns, offset_ns = _CLOCK.unpack_from(blob, at)
                 self._clock_ns.append(monotonic_ns + offset_ns)
                 self._offset_ns.append(offset_ns)
+                self._samples = None
             elif kind == EXCHANGE:
                 yield self._exchange(blob, at, worker)
             at += size
@@ -136,14 +139,15 @@ class SpoolReader:
         )
 
     def _monotonic(self, real_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-        if not self._clock_ns:
-            raise LoadstoneError(f"{self.folder}: no clock sample before the first exchange")
-        newest = slice(-256, None)  # stamps are never much older than the newest samples
-        clock = np.array(self._clock_ns[newest])
-        offset = np.array(self._offset_ns[newest])
+        if self._samples is None:
+            if not self._clock_ns:
+                raise LoadstoneError(f"{self.folder}: no clock sample before the first exchange")
+            clock, offset = self._clock_ns[-NEWEST:], self._offset_ns[-NEWEST:]
+            self._samples = clock[0], offset[0], np.array(clock) - clock[0], np.array(offset) - offset[0]
+        clock_0, offset_0, clocks, offsets = self._samples
         # floats hold nanoseconds exactly only near zero: count from the first sample
-        drift = np.interp(real_ns - clock[0], clock - clock[0], offset - offset[0])
-        return np.asarray(real_ns - offset[0] - np.rint(drift).astype(np.int64))
+        drift = np.interp(real_ns - clock_0, clocks, offsets)
+        return np.asarray(real_ns - offset_0 - np.rint(drift).astype(np.int64))
 
 
 def _squeezed(path: Path) -> Path:
