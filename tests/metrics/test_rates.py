@@ -44,6 +44,12 @@ def test_peak_counts_tokens_not_events(reply: Any) -> None:
     assert peak_output_tokens_per_s(Records([told, even])) == max(1 + 4 + 4, 2 + 4 + 4)
 
 
+def test_what_running_usage_tells_of_one_reply_counts_beside_others_that_do_not_tell(reply: Any) -> None:
+    told = reply(0, sent=0, tokens=[100, 1100], token_counts=[2, 0])
+    even = reply(1, sent=0, tokens=[200, 1200])
+    assert peak_output_tokens_per_s(Records([told, even])) == 3
+
+
 def test_bins_start_at_the_first_send_and_leave_failures_out(reply: Any) -> None:
     early = reply(0, sent=5400, tokens=[100, 200, 999])
     late = reply(1, sent=5900, tokens=[499, 500])  # 6399 and 6400 ms: the first and the second bin

@@ -37,7 +37,7 @@ def test_outcomes_are_counted_by_reason_most_common_first(reply: Any) -> None:
     records += [Record(index=3, status="cancelled", sent_ns=0, end_ns=1), Record(index=4, status="failed", error="?", sent_ns=0, end_ns=1)]
     summary = summarise(Records(records), planned=6, dropped=1)
     assert list(summary.failures.items()) == [("reset", 2), ("cancelled", 1), ("unknown", 1)]
-    assert summary.failure_examples["reset"] == "reset 1"
+    assert summary.failure_examples == {"reset": "reset 1", "cancelled": "", "unknown": "?"}
     assert summary.planned == summary.sent + summary.dropped
     assert summary.sent == summary.completed + summary.failed + summary.cancelled
 

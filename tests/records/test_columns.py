@@ -173,8 +173,9 @@ def test_a_killed_writer_leaves_what_it_flushed(folder: Path) -> None:
 
 
 def test_words_are_counted_most_common_first_then_as_they_come() -> None:
-    names = ["b", None, "a", "c", "c", "a", "b", "z"]
-    found = Records(Record(index=k, token_source=name) for k, name in enumerate(names)).token_source
+    names = ["b", None, "a", "c", "c", "b", "a", "z"]
+    made = [Record(index=k, token_source=name) for k, name in enumerate(names)]
+    found = Records(reversed(made)).token_source
     assert found.counts(np.arange(8) < 7) == {"b": 2, "a": 2, "c": 2, None: 1}
     assert list(found.counts(np.arange(8) < 7)) == ["b", "a", "c", None]
     assert found.equal("a").tolist() == [name == "a" for name in names] and not found.equal("y").any()
