@@ -17,7 +17,7 @@ MS = 1_000_000
 
 
 def a_run(seed: int, tell: float, counts: list[int]) -> list[Record]:
-    """60 requests of every kind, in the order in which they end. `tell`: share of replies that tell the tokens of each event, which are of `counts`."""
+    """60 requests of every kind, in the order in which they end. `tell`: share of replies that tell the tokens of each event, out of `counts`."""
     random = Random(seed)
     run = []
     for index in range(60):
