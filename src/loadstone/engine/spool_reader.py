@@ -5,6 +5,8 @@ being slewed bends no time.
 """
 
 import gzip
+import mmap
+import os
 import shutil
 from collections.abc import Iterator
 from enum import Enum
@@ -17,7 +19,7 @@ from loadstone.engine.exchange import End, Exchange
 from loadstone.engine.spool import _CLOCK, _EXCHANGE, CLOCK, EXCHANGE, FRAME, KERNEL_STAMPS, MAGIC, NO_TIME, segment_path
 from loadstone.errors import LoadstoneError
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 4 << 20
 NEWEST = 4096  # clock samples looked at: some twenty minutes, longer than any reply lasts but a few
 
 
@@ -34,44 +36,46 @@ class SpoolReader:
 
     def __init__(self, folder: Path, worker: int, after: After = After.KEEP) -> None:
         self.folder, self.worker, self.after = folder, worker, after
-        self._number, self._at, self._rest = 0, 0, b""
+        self._number, self._at = 0, 0
+        self._unpacked: bytes | None = None  # the current segment, where it is a compressed one
         self._clock_ns: list[int] = []
         self._offset_ns: list[int] = []
         self._samples: tuple[int, int, NDArray[np.int64], NDArray[np.int64]] | None = None  # the newest, as _monotonic wants them
         self.bytes_read = 0
 
     def read(self, limit_bytes: int = BLOCK_BYTES) -> Iterator[Exchange]:
-        """The whole exchanges that have been written since the last call, from at most about `limit_bytes` of file."""
-        fresh = self._block(limit_bytes)
-        if not fresh and self._exists(self._number + 1):
-            fresh = self._block(limit_bytes)  # the writer has moved on by now: what comes here is the last of this segment
-            if not fresh:
+        """The whole exchanges that have been written since the last call, from about `limit_bytes` of file."""
+        found = self._fresh()
+        if found is None and self._exists(self._number + 1):
+            found = self._fresh()  # the writer has moved on by now: what comes here is the last of this segment
+            if found is None:
                 self.finish()
-                fresh = self._block(limit_bytes)
-        if not fresh:
+                found = self._fresh()
+        if found is None:
             return
-        blob, at = self._rest + fresh, 0
-        while at + FRAME.size <= len(blob):
-            magic, kind, worker, size = FRAME.unpack_from(blob, at)
+        began = at = self._at
+        while at + FRAME.size <= len(found) and at - began < limit_bytes:
+            magic, kind, worker, size = FRAME.unpack_from(found, at)
             if magic != MAGIC:
-                raise LoadstoneError(f"{self._path}: no frame at byte {self._at - len(blob) + at}: the file is damaged")
-            if at + FRAME.size + size > len(blob):
+                raise LoadstoneError(f"{self._path}: no frame at byte {at}: the file is damaged")
+            if at + FRAME.size + size > len(found):
                 break
             at += FRAME.size
             if kind == CLOCK:
-                monotonic_ns, offset_ns = _CLOCK.unpack_from(blob, at)
+                monotonic_ns, offset_ns = _CLOCK.unpack_from(found, at)
                 self._clock_ns.append(monotonic_ns + offset_ns)
                 self._offset_ns.append(offset_ns)
                 self._samples = None
             elif kind == EXCHANGE:
-                yield self._exchange(blob, at, worker)
+                yield self._exchange(found, at, worker)
             at += size
-        self._rest = blob[at:]
+            self.bytes_read += FRAME.size + size
+            self._at = at
 
     def finish(self) -> None:
         """Nothing more will come in this segment: go on to the next, and do with this one as was asked."""
         path = self._path
-        self._number, self._at, self._rest = self._number + 1, 0, b""
+        self._number, self._at, self._unpacked = self._number + 1, 0, None
         if self.after == After.REMOVE:
             path.unlink(missing_ok=True)
         elif self.after == After.COMPRESS and path.exists():
@@ -90,23 +94,28 @@ class SpoolReader:
         path = segment_path(self.folder, self.worker, number)
         return path.exists() or _squeezed(path).exists()
 
-    def _block(self, limit_bytes: int) -> bytes:
-        """The next bytes of the current segment."""
+    def _fresh(self) -> "mmap.mmap | bytes | None":
+        """The current segment, if it holds a whole frame that has not been read."""
         path = self._path
-        if path.exists():
+        try:
             with path.open("rb") as file:
-                file.seek(self._at)
-                fresh = file.read(limit_bytes)
-        elif _squeezed(path).exists() and not self._at:
-            with gzip.open(_squeezed(path)) as packed:
-                fresh = packed.read()
-        else:
-            return b""
-        self._at += len(fresh)
-        self.bytes_read += len(fresh)
-        return fresh
+                size = os.fstat(file.fileno()).st_size
+                if size < self._at + FRAME.size:
+                    return None
+                segment: mmap.mmap | bytes = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        except FileNotFoundError:
+            if self._unpacked is None:
+                if not _squeezed(path).exists():
+                    return None
+                with gzip.open(_squeezed(path)) as packed:
+                    self._unpacked = packed.read()
+            segment = self._unpacked
+        if len(segment) < self._at + FRAME.size:
+            return None
+        frame = FRAME.size + FRAME.unpack_from(segment, self._at)[3]
+        return segment if len(segment) >= self._at + frame or segment[self._at : self._at + len(MAGIC)] != MAGIC else None
 
-    def _exchange(self, blob: bytes, at: int, worker: int) -> Exchange:
+    def _exchange(self, blob: "mmap.mmap | bytes", at: int, worker: int) -> Exchange:
         index, planned, sent, end_ns, connect, end, reused, tries, kind, n_detail, n_reads, n_raw = _EXCHANGE.unpack_from(blob, at)
         at += _EXCHANGE.size
         detail = blob[at : at + n_detail].decode("utf-8", "replace")
