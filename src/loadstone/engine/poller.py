@@ -9,6 +9,8 @@ import sys
 from typing import Protocol
 
 IN, OUT = 1, 4  # EPOLLIN, EPOLLOUT
+# Told once when data comes, not again and again until it is read: a look less at each socket. A hang-up comes with it, as another bit beside IN.
+IN_EDGE = select.EPOLLIN | select.EPOLLET | select.EPOLLRDHUP if sys.platform == "linux" else IN
 
 
 class Poller(Protocol):

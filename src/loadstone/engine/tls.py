@@ -10,8 +10,8 @@ import ssl
 import time
 from typing import TYPE_CHECKING
 
-from loadstone.engine.connection import CHUNKED, CONTROL_BYTES, READ_BYTES, Connection
-from loadstone.engine.poller import IN
+from loadstone.engine.connection import CARRIAGE_RETURN, CHUNKED, CONTROL_BYTES, READ_BYTES, Connection
+from loadstone.engine.poller import IN, IN_EDGE
 from loadstone.engine.settings import Address, Tls
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class TlsConnection(Connection):
             return
         self._flush()
         self.connect_ns = time.monotonic_ns() - self.opened_ns
-        self.pool.watch(self.fd, IN, self.readable)
+        self.pool.watch(self.fd, IN_EDGE, self.readable)
         self.pool.connected(self)
 
     def put(self, request: bytes) -> None:
@@ -84,7 +84,7 @@ class TlsConnection(Connection):
             except OSError:
                 return  # the next read says what is wrong
 
-    def readable(self, _events: int) -> None:
+    def readable(self, events: int) -> None:
         try:
             if self._kernel_stamps:
                 data, control, _, _ = self.recvmsg(READ_BYTES, CONTROL_BYTES)
@@ -106,12 +106,14 @@ class TlsConnection(Connection):
             self.stamps.append(stamp)
             self.reads.append(plain)
             if self.mode == CHUNKED:
-                if plain[-4:] == b"\r\n\r\n" or len(plain) < 5:
+                if len(plain) < 5 or plain[-4] == CARRIAGE_RETURN:
                     self.over()
             else:
                 self.look(plain)
         if closed:
             self.closed()
+        elif events != IN or len(data) == READ_BYTES:
+            self.more()
 
     def _plain(self) -> tuple[bytes, bool]:
         """What the records read so far hold, and whether the server has said that no more will come."""
