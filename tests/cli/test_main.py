@@ -95,7 +95,7 @@ def test_startup_imports_nothing_heavy(words: str) -> None:
 def test_it_runs_as_a_module() -> None:
     done = python("-m", "loadstone", "bench", "serve", "--num-prompts", "0")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "loadstone: error: --num-prompts must be at least 1, not 0\n"
+    assert done.stderr == "loadstone: error: --num-prompts must be at least 1, not 0 (or give --duration)\n"
 
 
 def test_a_closed_pipe_is_silent() -> None:

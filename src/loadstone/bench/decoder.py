@@ -23,7 +23,7 @@ from loadstone.engine.exchange import Exchange
 from loadstone.engine.lines import Lines
 from loadstone.engine.spool_reader import After, SpoolReader
 from loadstone.plan import Plan
-from loadstone.records import CANCELLED, COMPLETED, ColumnWriter, Record, RunHeader, encode_record, write_header
+from loadstone.records import CANCELLED, COMPLETED, FAILED, ColumnWriter, Record, RunHeader, encode_record, write_header
 
 PAUSE_S = 0.05
 
@@ -122,7 +122,7 @@ def follow(job: DecoderJob, finished: Callable[[], bool], out: ColumnWriter, rec
                     records.write(encode_record(record))
                 if job.debug:
                     _show(record, exchange, plan)
-                out.add(record)
+                _add(out, record)
                 tally.add(record)
                 fresh += 1
             counters.row(1 + reader.worker)[Count.DECODED_BYTES] = reader.bytes_read
@@ -137,6 +137,17 @@ def follow(job: DecoderJob, finished: Callable[[], bool], out: ColumnWriter, rec
                     reader.finish()
                 return total
             time.sleep(PAUSE_S)
+
+
+def _add(out: ColumnWriter, record: Record) -> None:
+    """Append a record; one that holds a number beyond 64 bits becomes a failed one that says so."""
+    try:
+        out.add(record)
+    except OverflowError as error:
+        trouble = f"a number of the reply is too large: {error}"
+        out.add(
+            Record(index=record.index, request_id=record.request_id, status=FAILED, reason="number too large", error=trouble, end_ns=record.end_ns)
+        )
 
 
 def _show(record: Record, exchange: Exchange, plan: Plan) -> None:

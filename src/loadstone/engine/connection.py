@@ -167,7 +167,7 @@ class Connection:
 
     def more(self) -> None:
         """There may be more to read, or the end of the connection, of which an edge would not tell again: from now on be told until it is read."""
-        if self.fd in self.pool.handlers and not self.unsent:
+        if self.index is not None and self.why is None and not self.unsent:
             self.pool.watch(self.fd, IN, self.readable)
 
     def unstamped(self) -> bytes:

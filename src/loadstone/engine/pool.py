@@ -66,15 +66,12 @@ class Pool:
     def unwatch(self, fd: int) -> None:
         if self._watched.pop(fd, None) is not None:
             self.poller.unregister(fd)
-            self.handlers.pop(fd, None)
+            self.handlers[fd] = _nobody  # the batch under way may still hold an event for it
 
     def turn(self, timeout_s: float) -> None:
         """Take one batch of ready sockets."""
-        handlers = self.handlers
         for fd, events in self.poller.poll(timeout_s, BATCH):
-            handler = handlers.get(fd)
-            if handler is not None:  # an earlier one of this batch may have closed it
-                handler(events)
+            self.handlers[fd](events)
 
     def unstamped(self) -> None:
         self.counters[Count.UNSTAMPED] += 1
@@ -185,3 +182,7 @@ class Pool:
         for connection in list(self.connections):
             self.discard(connection)
         self.poller.close()
+
+
+def _nobody(_events: int) -> None:
+    """An event for a connection that an earlier one of the same batch has closed."""

@@ -76,9 +76,7 @@ class Worker:
             ready = poll(self._until_next(), BATCH)
             woke = time.monotonic_ns()
             for fd, events in ready:
-                handler = handlers.get(fd)
-                if handler is not None:  # an earlier one of this batch may have closed it
-                    handler(events)
+                handlers[fd](events)
             turns += 1
             if ready and not turns % LOOK_EVERY:
                 self._look(ready[-1][0])
