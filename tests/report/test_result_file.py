@@ -1,6 +1,7 @@
 """The result document: the keys of the contract with right values, strict JSON, and per-request arrays in plan order."""
 
 import json
+import math
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,10 @@ def test_the_contract_in_its_order(reply: Any) -> None:
     assert (found["endpoint_type"], found["model_id"], found["tokenizer_id"]) == ("openai-chat", "org/m", "org/m")
     assert (found["request_rate"], found["burstiness"], found["max_concurrency"]) == ("inf", 1.0, None)
     assert found["request_goodput"] is None and "ramp_up_strategy" not in found
+
+
+def test_what_is_infinite_is_a_word() -> None:
+    assert document([], RunConfig(request_rate=5.0, burstiness=math.inf))["burstiness"] == "inf"
 
 
 def test_a_ramp_is_stated() -> None:

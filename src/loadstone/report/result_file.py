@@ -55,7 +55,7 @@ def _asked(config: RunConfig, date: datetime) -> dict[str, Any]:
         "tokenizer_id": config.tokenizer or config.model,
         "num_prompts": config.num_prompts,
         "request_rate": "inf" if config.request_rate == INFINITE else config.request_rate,
-        "burstiness": config.burstiness,
+        "burstiness": "inf" if config.burstiness == INFINITE else config.burstiness,
         "max_concurrency": config.max_concurrency,
         **ramp,
     }
