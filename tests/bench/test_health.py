@@ -81,6 +81,9 @@ def test_a_full_core_is_a_warning() -> None:
         ({"request_rate": 4001.0, "num_prompts": 100_000}, 8, 3),
         ({"ramp_up_strategy": "linear", "ramp_up_start_rps": 1.0, "ramp_up_end_rps": 2500.0}, 8, 2),
         ({"workers": 3, "max_concurrency": 64}, 2, 3),
+        ({"workers": 4, "max_concurrency": 3}, 8, 3),  # none without a slot
+        ({"workers": 8, "num_prompts": 5}, 8, 5),
+        ({"workers": 3, "num_prompts": 0, "duration": 5.0, "request_rate": 10.0}, 8, 3),
     ],
 )
 def test_workers_by_load_and_cores(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], cores: int, workers: int) -> None:

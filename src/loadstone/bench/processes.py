@@ -13,7 +13,7 @@ import msgspec
 from loadstone.bench.children import Child
 from loadstone.config import RunConfig
 from loadstone.engine.counters import Counters
-from loadstone.engine.process import Answer, Order
+from loadstone.engine.process import ENDLESS, Answer, Order
 from loadstone.engine.settings import Job, Phase
 from loadstone.errors import UsageError
 
@@ -68,15 +68,16 @@ def workers_for(config: RunConfig) -> int:
     """How many workers to start: --workers, or by the load when that is 0: one for a small load, else as many as it needs, and one core left for the
     decoder and everybody else.
     """
+    most = min(limit for limit in (config.max_concurrency, config.num_prompts, ENDLESS) if limit)  # each has a slot and a request of its own
     if config.workers:
-        return config.workers
+        return min(config.workers, most)
     rate = config.ramp_up_end_rps or config.request_rate
     if math.isfinite(rate):
         needed = math.ceil(rate / RATE_A_WORKER)
     else:
         needed = math.ceil((config.max_concurrency or config.num_prompts) / STREAMS_A_WORKER)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(needed, cores - 1))
+    return max(1, min(needed, cores - 1, most))
 
 
 def raise_file_limit(connections: int) -> None:
