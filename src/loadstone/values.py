@@ -44,6 +44,8 @@ def headers(value: Any) -> dict[str, str]:
             raise UsageError(f"--header {name!r} is no header name: give KEY=VALUE, for example X-Tenant=team-a")
         if name.lower() in _FRAMING:
             raise UsageError(f"--header {name} cannot be set: it says where the request's body ends")
+        if name.lower() == "x-request-id":
+            raise UsageError("--header X-Request-Id cannot be set: each request has an id of its own; --request-id-prefix says how ids begin")
         check_header_text(text, f"--header {name}")
     return found
 

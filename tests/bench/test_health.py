@@ -18,6 +18,11 @@ CALM = {
     "turn_p99_ms": 0.9,
     "merged_share": 0.0,
     "held_back_s": 0.0,
+    "stood_still_s": 0.1,
+    "wall_s": 10.0,
+    "lost_workers": 0,
+    "workers": 2,
+    "reads": 1000,
     "cpu_share": 0.3,
 }
 
@@ -52,6 +57,8 @@ def test_the_client_is_not_blamed_for(figures: dict[str, Any]) -> None:
         ({"clock": "user", "turn_p99_ms": 6.0}, "up to 6.0 ms late"),
         ({"send_late_p99_ms": 5.5}, "sent requests 5.5 ms late"),
         ({"held_back_s": 2.0}, "held requests back for 2.0 s"),
+        ({"stood_still_s": 0.5}, "stood still for 0.5 s"),
+        ({"lost_workers": 1}, "1 of its 2 worker processes died"),
     ],
 )
 def test_the_client_is_blamed_for(figures: dict[str, Any], says: str) -> None:
@@ -63,6 +70,10 @@ def test_a_late_send_is_held_against_the_gaps_between_sends() -> None:
     """20 ms late: much for 10 ms gaps, nothing for gaps of a second."""
     assert "20.0 ms late" in verdict(CALM | {"send_late_p99_ms": 20.0}, summary(gap_ms=10))
     assert "did not set" in verdict(CALM | {"send_late_p99_ms": 20.0}, summary(gap_ms=1000))
+
+
+def test_where_nothing_came_back_nobody_is_blamed() -> None:
+    assert "nothing to judge" in verdict(CALM | {"reads": 0, "cpu_share": 0.99}, summary())
 
 
 def test_a_full_core_is_a_warning() -> None:

@@ -139,8 +139,9 @@ def test_a_worker_that_dies_is_reported_with_what_it_had_sent(tmp_path: Path) ->
     result = json.loads((tmp_path / "r.json").read_text())
     assert (result["completed"], result["failed"], result["dropped"]) == (6, 2, 42)
     assert result["failures"] == {"worker died": 2}
-    assert "worker process died" in out
-    assert child.returncode == 0
+    said = " ".join(out.split())
+    assert "a worker process died" in said and "1 of its 1 worker processes died" in said
+    assert child.returncode == 70
 
 
 def test_exit_code_when_nothing_succeeds(tmp_path: Path) -> None:
@@ -156,3 +157,21 @@ def test_debug_shows_bodies_and_replies(tmp_path: Path) -> None:
         _, err = child.communicate(timeout=20)
     assert child.returncode == 0
     assert '"messages":' in err and "data: [DONE]" in err and "k-9" not in err
+
+
+def test_an_interrupt_before_the_load_ends_it(tmp_path: Path) -> None:
+    """In the ready check of a server that never answers."""
+    asked = threading.Event()
+
+    def play(connection: socket.socket, _request: Request) -> bool:
+        asked.set()
+        connection.recv(1)
+        return False
+
+    with Scripted(play) as server:
+        words = ["bench", "serve", "--base-url", server.url, "--model", "m", "--num-prompts", "3"]
+        with subprocess.Popen([sys.executable, "-m", "loadstone", *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            assert asked.wait(20)
+            child.send_signal(signal.SIGINT)
+            child.communicate(timeout=20)
+    assert child.returncode == 130

@@ -53,8 +53,10 @@ def test_warm_ups_and_the_ready_check_are_not_counted() -> None:
     assert summary.completed == summary.sent == 5
     assert summary.duration_s < 0.4
     assert (summary.distributions["ttft"].maximum or 0) < 400
-    measured = [request for request in server.seen if request.headers["x-request-id"] in {f"benchmark-serving{index}" for index in range(5)}]
-    texts = {json.loads(request.body)["messages"][0]["content"] for request in measured[-5:]}
+    ids = [request.headers["x-request-id"] for request in server.seen]
+    assert ids[:3] == ["benchmark-serving-ready", "benchmark-serving-warm-up-0", "benchmark-serving-warm-up-1"]
+    assert ids[3:] == [f"benchmark-serving{index}" for index in range(5)]
+    texts = {json.loads(request.body)["messages"][0]["content"] for request in server.seen[3:]}
     assert texts.isdisjoint(json.loads(request.body)["messages"][0]["content"] for request in server.seen[:3])
 
 
@@ -72,7 +74,7 @@ def test_lora_round_robin() -> None:
     """Case E07."""
     with Scripted(stream(WORDS)) as server:
         run(config(server, lora_modules=["a", "b", "c"], lora_assignment="round-robin", num_prompts=7, max_concurrency=1))
-    assert [body["model"] for body in bodies(server)] == ["m", "a", "b", "c", "a", "b", "c", "a"]
+    assert [body["model"] for body in bodies(server)] == ["a", "a", "b", "c", "a", "b", "c", "a"]  # the ready check asks for an adapter too
 
 
 def test_the_key_is_on_every_call_and_in_no_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +186,12 @@ def test_a_model_that_cannot_be_guessed_must_be_given(listing: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("status", "says"),
-    [("401 Unauthorized", "OPENAI_API_KEY"), ("404 Not Found", "--base-url"), ("400 Bad Request", "first prompt"), ("422 X", "first prompt")],
+    [
+        ("401 Unauthorized", "--api-key"),
+        ("404 Not Found", "--base-url"),
+        ("400 Bad Request", "of the workload's kind"),
+        ("422 X", "--ready-check-timeout-sec"),
+    ],
 )
 def test_a_definite_refusal_ends_the_ready_check_at_once(status: str, says: str) -> None:
     with Scripted(document(status, b'{"error": {"message": "no such thing"}}')) as server, pytest.raises(NotReadyError) as caught:
@@ -242,3 +249,39 @@ def test_several_workers_share_one_plan() -> None:
 def test_a_file_limit_that_is_too_low_is_said_before_the_load() -> None:
     with pytest.raises(UsageError, match=r"connections at once.*--max-concurrency"):
         run(RunConfig(model="m", num_prompts=10**8, max_concurrency=10**8, ready_check_timeout_sec=0))
+
+
+def test_a_refused_key_is_said_when_the_model_is_asked_for() -> None:
+    with Scripted(document("401 Unauthorized", b"{}")) as server, pytest.raises(NotReadyError, match="--api-key"):
+        run(config(server, model=None))
+
+
+def test_a_header_of_the_persons_wins_over_ours_everywhere() -> None:
+    with Scripted(stream(WORDS)) as server:
+        run(config(server, header={"Host": "gateway.example", "User-Agent": "me"}, num_warmups=1))
+    assert {request.headers["host"] for request in server.seen} == {"gateway.example"}
+    assert {request.headers["user-agent"] for request in server.seen} == {"me"}
+
+
+def test_more_workers_than_slots_end_all_the_same() -> None:
+    with Scripted(stream(WORDS)) as server:
+        result = run(config(server, workers=4, max_concurrency=3, num_prompts=20, num_warmups=1))
+    assert result.summary.completed == 20
+
+
+def test_bytes_that_came_before_the_request_are_no_answer_to_it() -> None:
+    """A server that says everything twice: the second saying must never pass as the next request's reply."""
+
+    def play(connection: socket.socket, request: Request) -> bool:
+        stream(WORDS)(connection, request)
+        time.sleep(0.0002)
+        return stream(WORDS)(connection, request)
+
+    with Scripted(play) as server:
+        result = run(config(server, num_prompts=300, max_concurrency=4, ready_check_timeout_sec=0))
+    known = result.records.first_token_ns > 0
+    assert (
+        (result.records.first_token_ns - result.records.sent_ns)[known & result.records.completed] > -2_000
+    ).all()  # as near as two clocks can be compared
+    assert result.summary.completed + result.summary.failed == 300
+    assert set(result.summary.failures) <= {"stray bytes"}

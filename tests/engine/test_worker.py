@@ -1,5 +1,6 @@
 """The worker against servers that behave, and servers that do not: what is captured, on which connection, and how it ends."""
 
+import gc
 import socket
 import threading
 import time
@@ -384,3 +385,117 @@ def test_the_worker_knows_how_it_fared(tmp_path: Path) -> None:
     assert health.turns.samples > 40 and health.read_late.samples > 0 and health.send_late.samples == 40
     assert health.read_late.p50_ns is not None and 0 <= health.read_late.p50_ns < 10**9
     assert health.cpu_s > 0 and health.wall_s > 0.15
+
+
+def test_a_server_that_closes_after_each_reply_costs_no_request(tmp_path: Path) -> None:
+    """Without saying so: each second request finds its connection closed, and the second try needs one that is new."""
+    with Scripted(lambda connection, request: document("200 OK", b"{}")(connection, request) and False) as server:
+        exchanges, _, _ = drive(tmp_path, server.port, 400, cap=8, connections=8)
+    assert {exchange.end for exchange in exchanges} == {End.COMPLETE}
+    assert len(server.seen) == 400
+
+
+def test_a_request_that_was_taken_and_then_dropped_has_failed(tmp_path: Path) -> None:
+    """The server reads it, works on it, and resets: that is its failure, and nothing is sent twice."""
+
+    def play(connection: socket.socket, request: Request) -> bool:
+        if request.number == 3:
+            time.sleep(0.05)
+            reset(connection)
+            return False
+        return document("200 OK", b"{}")(connection, request)
+
+    with Scripted(play) as server:
+        exchanges, _, counters = drive(tmp_path, server.port, 10, cap=1)
+    assert len(server.seen) == 10 and counters[Count.REPLACED] == 0
+    assert [exchange.end for exchange in exchanges].count(End.COMPLETE) == 9
+    assert exchanges[3].end in (End.RESET, End.CLOSED)
+
+
+def test_a_connection_with_an_unsent_rest_carries_no_other_request(tmp_path: Path) -> None:
+    """The server answers when it has read the head, and keeps the connection: what was not sent of the body must not run into the next request."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    heads: list[bytes] = []
+
+    def serve(connection: socket.socket) -> None:
+        data = connection.recv(4096)
+        heads.append(data[:4])
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        while connection.recv(1 << 20):
+            pass
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    exchanges, _, _ = drive(tmp_path, listener.getsockname()[1], 3, cap=1, body=b"x" * (24 << 20), request_timeout_s=20)
+    listener.close()
+    assert [exchange.end for exchange in exchanges] == [End.COMPLETE] * 3
+    assert heads == [b"POST"] * 3
+
+
+def test_a_server_that_speaks_first_is_no_reply(tmp_path: Path) -> None:
+    """A proxy that tells idle connections of its time-out: that connection is let go, and the request goes on another."""
+    greeted: list[int] = []
+
+    def greet(listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            greeted.append(1)
+            if len(greeted) <= 2:
+                connection.sendall(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                connection.close()
+                continue
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    def answer(connection: socket.socket) -> None:
+        if connection.recv(65536):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=greet, args=(listener,), daemon=True).start()
+        exchanges, _, _ = drive(tmp_path, listener.getsockname()[1], 1, due_ns=[300_000_000], connections=2)
+    assert exchanges[0].end == End.COMPLETE and exchanges[0].raw.endswith(b"ok")
+
+
+def test_bytes_behind_the_end_do_not_hide_it(tmp_path: Path) -> None:
+    def play(connection: socket.socket, _request: Request) -> bool:
+        connection.sendall(STREAM_HEAD)
+        time.sleep(0.02)
+        connection.sendall(b"".join(map(chunk, chat_events(WORDS))) + LAST_CHUNK + b"z" * 400)
+        connection.recv(1)
+        return False
+
+    with Scripted(play) as server:
+        exchanges, _, _ = drive(tmp_path, server.port, 2, cap=1, request_timeout_s=20)
+    assert [exchange.end for exchange in exchanges] == [End.COMPLETE] * 2
+    assert server.connections == 2  # neither is used again
+
+
+def test_an_absurd_length_ends_one_request(tmp_path: Path) -> None:
+    def play(connection: socket.socket, request: Request) -> bool:
+        if request.number == 2:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n{}")
+            return False
+        return document("200 OK", b"{}")(connection, request)
+
+    with Scripted(play) as server:
+        exchanges, _, _ = drive(tmp_path, server.port, 6, cap=1)
+    assert [exchange.end == End.COMPLETE for exchange in exchanges] == [True, True, False, True, True, True]
+
+
+def test_replies_leave_nothing_in_memory(tmp_path: Path) -> None:
+    """With garbage collection off, a circle of objects a reply would stay for ever."""
+    from loadstone.engine.framing import Framing
+
+    with Scripted(document("200 OK", b"{}")) as server:
+        drive(tmp_path, server.port, 50, cap=2)
+    assert sum(isinstance(found, Framing) and hasattr(found, "parser") for found in gc.get_objects()) == 0

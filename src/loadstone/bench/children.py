@@ -28,7 +28,7 @@ class Child:
 
     def __init__(self, module: str) -> None:
         self.module = module
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the child)
+        self._errors = _scratch_file()  # lives as long as the child
         hears, self._tells = os.pipe()
         told, says = os.pipe()
         self.pid = _fork(module, hears, says, self._errors.fileno()) if _may_fork() else _start(module, hears, says, self._errors.fileno())
@@ -66,7 +66,11 @@ class Child:
     def died(self, doing: str) -> LoadstoneError:
         trouble = self.trouble()
         last = trouble.splitlines()[-1] if trouble else "it gave no reason"
-        return LoadstoneError(f"a {self.module.rpartition('.')[2]} process died while {doing}: {last}")
+        return LoadstoneError(f"a process of the run ({self.module}) died while {doing}: {last}")
+
+    def kill(self) -> None:
+        """End it at once."""
+        os.kill(self.pid, signal.SIGKILL)
 
     def end(self, timeout_s: float = 10.0) -> None:
         """Close its input, which asks it to leave, and see that it does."""
@@ -79,6 +83,13 @@ class Child:
             time.sleep(0.002)
         os.close(self._lines.fd)
         self._errors.close()
+
+
+def _scratch_file() -> IO[bytes]:
+    """Where a child's last words go: in memory where there is such a thing, for the disk may be what killed it."""
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("loadstone"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _gone(pid: int) -> bool:

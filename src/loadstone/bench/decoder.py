@@ -26,6 +26,8 @@ from loadstone.plan import Plan
 from loadstone.records import CANCELLED, COMPLETED, FAILED, ColumnWriter, Record, RunHeader, encode_record, write_header
 
 PAUSE_S = 0.05
+LAST_WORDS_S = 1.0
+MOST = 1 << 62  # that a counter may hold, whatever a server claims
 
 
 class DecoderJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +52,8 @@ class DecoderJob(msgspec.Struct, frozen=True, kw_only=True):
 class DecoderDone(msgspec.Struct, frozen=True, kw_only=True):
     """The decoder's last word."""
 
-    records: int
     cpu_s: float
+    trouble: str = ""  # what could not be written
 
 
 def records_of(
@@ -99,44 +101,61 @@ class _Tally:
         row = self._row
         row[{COMPLETED: Decoded.COMPLETED, CANCELLED: Decoded.CANCELLED}.get(record.status, Decoded.FAILED)] += 1
         if record.status == COMPLETED:
-            row[Decoded.OUTPUT_TOKENS] += record.output_tokens or 0
-            row[Decoded.PROMPT_TOKENS] += record.prompt_tokens or 0
+            row[Decoded.OUTPUT_TOKENS] = min(row[Decoded.OUTPUT_TOKENS] + (record.output_tokens or 0), MOST)
+            row[Decoded.PROMPT_TOKENS] = min(row[Decoded.PROMPT_TOKENS] + (record.prompt_tokens or 0), MOST)
             if record.first_token_ns is not None and record.sent_ns is not None:
                 row[Decoded.TTFT_SUM_NS] += record.first_token_ns - record.sent_ns
                 row[Decoded.TTFT_COUNT] += 1
 
 
-def follow(job: DecoderJob, finished: Callable[[], bool], out: ColumnWriter, records: IO[bytes] | None) -> int:
-    """Decode until `finished` and nothing is left. Returns the number of records."""
+def follow(job: DecoderJob, finished: Callable[[], bool], out: ColumnWriter, records: IO[bytes] | None) -> str:
+    """Decode until `finished` and nothing is left. Returns what could not be done, "" if all was."""
     plan = Plan(Path(job.plan))
     counters = Counters(Path(job.counters))
     tally = _Tally(counters)
     readers = [SpoolReader(Path(job.spool), worker, job.after) for worker in range(job.workers)]
-    count_tokens, total = token_counter(job.tokenizer), 0
+    count_tokens, trouble = token_counter(job.tokenizer), ""
     while True:
         last = finished()
         fresh = 0
         for reader in readers:
             for record, exchange in records_of(reader.read(), plan, job, count_tokens):
                 if records:
-                    records.write(encode_record(record))
+                    trouble = _write(records, encode_record(record))
+                    records = None if trouble else records
                 if job.debug:
                     _show(record, exchange, plan)
                 _add(out, record)
                 tally.add(record)
                 fresh += 1
             counters.row(1 + reader.worker)[Count.DECODED_BYTES] = reader.bytes_read
-        total += fresh
         if fresh:
             out.flush()  # before the next reading may remove what these came from
             if records:
-                records.flush()
-        if not fresh:
-            if last:
-                for reader in readers:
-                    reader.finish()
-                return total
+                trouble = _write(records, b"")
+                records = None if trouble else records
+        elif last:
+            return trouble
+        else:
             time.sleep(PAUSE_S)
+
+
+def tidy(job: DecoderJob) -> None:
+    """Do with the last segment of each worker what was done with the others, once the workers are known to have left."""
+    for worker in range(job.workers):
+        reader = SpoolReader(Path(job.spool), worker, job.after)
+        while reader.exists():
+            reader.finish()
+
+
+def _write(file: IO[bytes], line: bytes) -> str:
+    """Append to the records file, at once. What went wrong, "" if nothing: the result does not depend on this file."""
+    try:
+        file.write(line)
+        file.flush()
+    except OSError as error:
+        return f"--records: the file ends early: {error.strerror}"
+    return ""
 
 
 def _add(out: ColumnWriter, record: Record) -> None:
@@ -180,13 +199,17 @@ def main() -> None:
             if not over and (lines.arrived() or lines.closed):
                 over.append(b"")
                 _step_back(False)
+                if lines.closed:
+                    time.sleep(LAST_WORDS_S)  # the parent is gone: the workers are writing what they have, and leave
             return bool(over)
 
         with ColumnWriter(Path(job.out)) as out, Path(job.records or os.devnull).open("wb") as records:
             write_header(records, job.header)
-            total = follow(job, finished, out, records if job.records else None)
+            trouble = follow(job, finished, out, records if job.records else None)
+        if not lines.closed:  # else nobody has said that the workers have left
+            tidy(job)
         times = os.times()
-        os.write(1, msgspec.json.encode(DecoderDone(records=total, cpu_s=times.user + times.system)) + b"\n")
+        os.write(1, msgspec.json.encode(DecoderDone(cpu_s=times.user + times.system, trouble=trouble)) + b"\n")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ The thresholds are the errors that they would cause (docs/engine.md):
 - With the user's clock a read is stamped when the loop comes to it: the limit is on the time of a turn of the loop at p99.
 - A late send moves the load: the limit is on send lateness at p99, of requests that the cap did not hold back, against the mean gap between sends
   and an absolute bound below which no server notices.
+- A worker that was stopped, or not woken in time, for more than STILL_SHARE of the run sent and read nothing then: the throughput of a closed
+  loop, and every stamp of the user's clock, is off by that.
 - A worker above CPU_SHARE of a core has no room for a burst: what it measured may still be right, but more load will not be.
 """
 
@@ -26,6 +28,7 @@ LATE_TURN_MS = 5.0  # user's clock
 LATE_SEND_MS = 5.0
 MERGED_SHARE = 0.001
 CPU_SHARE = 0.9
+STILL_SHARE = 0.02  # of the run's time
 
 
 def client_figures(processes: Processes, measured: Measured, clock: str) -> dict[str, Any]:
@@ -45,6 +48,9 @@ def client_figures(processes: Processes, measured: Measured, clock: str) -> dict
         **_worst("send_late", [h.send_late for h in health]),
         **_worst("turn", [h.turns for h in health]),
         "stalls": sum(h.stalls for h in health),
+        "stood_still_s": max((h.stood_still_s for h in health), default=0.0),
+        "wall_s": max((h.wall_s for h in health), default=0.0),
+        "lost_workers": len(measured.lost_workers),
         "held_back_s": max((h.held_s for h in health), default=0.0),
         "cpu_share": max((h.cpu_s / h.wall_s for h in health if h.wall_s), default=None),
         "worker_cpu_s": sum(h.cpu_s for h in health),
@@ -68,7 +74,13 @@ def _worst(name: str, spreads: list[Spread]) -> dict[str, float | None]:
 
 def verdict(client: dict[str, Any], summary: Summary) -> str:
     """One sentence: the client did or did not set these numbers, and if it did, what to change."""
+    if not summary.sent or not client["reads"]:
+        return "nothing came back from the server, so there is nothing to judge the client by."
     faults: list[str] = []
+    if client["lost_workers"]:
+        faults.append(f"{client['lost_workers']} of its {client['workers']} worker processes died")
+    if client["stood_still_s"] > STILL_SHARE * client["wall_s"]:
+        faults.append(f"a worker stood still for {client['stood_still_s']:.1f} s in all")
     late_read, late_turn, late_send = (client[f"{name}_p99_ms"] or 0.0 for name in ("read_late", "turn", "send_late"))
     if client["clock"] == "kernel" and late_read > LATE_READ_MS and client["merged_share"] > MERGED_SHARE:
         faults.append(f"it read {client['merged_share']:.2%} of the events too late to time them apart (reads {late_read:.1f} ms late at p99)")

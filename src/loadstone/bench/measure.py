@@ -1,5 +1,6 @@
 """Executing a plan: start all workers at one instant, follow them, stop them by rule or by a person's interrupt, decode what they captured."""
 
+import os
 import select
 import time
 from itertools import count, islice
@@ -15,12 +16,13 @@ from loadstone.engine.counters import Count, Decoded
 from loadstone.engine.gauges import Health
 from loadstone.engine.process import Answer, Order
 from loadstone.engine.settings import Phase
-from loadstone.records import FAILED, ColumnWriter, Record, Records
+from loadstone.records import FAILED, ColumnWriter, Record, Records, encode_record
 from loadstone.report.live import Live, Progress
 
 START_DELAY_NS = 20_000_000  # from the order to the start: every worker has heard it by then
 LOOK_S = 0.1
 OVERTIME_NS = 250_000_000  # the workers themselves stop sending at the end of the duration; the parent sees to it after this
+PATIENCE_S = 10.0  # that a worker has to hear that all is cancelled
 ENOUGH_ENDED = 20  # requests that must be over before an error rate means anything
 
 
@@ -44,6 +46,7 @@ class Measured(msgspec.Struct, kw_only=True):
     stopped: str = ""
     lost_workers: list[str] = []
     health: list[Health] = []
+    trouble: str = ""  # what the decoder could not do
     decoder_cpu_s: float = 0.0
     wall_s: float = 0.0
 
@@ -69,38 +72,45 @@ def measure(
     start_ns = time.monotonic_ns() + START_DELAY_NS
     processes.tell(Order(do="run", start_ns=start_ns))
     watch = _Watch(processes, planned, last_due_ns, start_ns, rules, live)
-    measured = watch.until_sent(interrupts)
-    decoder.tell({"do": "finish"})
-    done: DecoderDone | None = None
-    while done is None and not decoder.ended:
-        select.select([decoder], [], [], LOOK_S)
-        for line in decoder.answers():
-            done = msgspec.json.decode(line, type=DecoderDone)
-        watch.show("decoding")
+    with interrupts.counted():
+        measured = watch.until_sent(interrupts)
+        decoder.tell({"do": "finish"})
+        done, interrupted = None, interrupts.count
+        while done is None and not decoder.ended:
+            select.select([decoder], [], [], LOOK_S)
+            for line in decoder.answers():
+                done = msgspec.json.decode(line, type=DecoderDone)
+            watch.show("decoding")
+            if interrupts.count > interrupted:
+                live.say("what was captured is being decoded for the report; Ctrl-C again leaves it")
+                if interrupts.count > interrupted + 1:
+                    raise KeyboardInterrupt
     trouble = decoder.trouble()
     if done is None:
         last = trouble.splitlines()[-1] if trouble else "it gave no reason"
         raise SpoolKeptError(f"the decoder died: {last}. What was captured is kept in {Path(job.spool).parent}")
     if job.debug and trouble:
         live.say(trouble)
-    measured.decoder_cpu_s = done.cpu_s
+    measured.decoder_cpu_s, measured.trouble = done.cpu_s, done.trouble
     measured.records = Records.open(Path(job.out))
     if measured.lost_workers:
         lost = Path(job.out).with_name("lost")
-        write_lost(lost, measured)
+        write_lost(lost, measured, job.records)
         measured.records = Records.open(Path(job.out), lost)
     return measured
 
 
-def write_lost(folder: Path, measured: Measured) -> None:
+def write_lost(folder: Path, measured: Measured, lines: str | None) -> None:
     """A failed record for each request that was sent but left no trace, because its worker died. Which ones those are is known from the plan's order:
     the first that are missing.
     """
     seen = set(measured.records.index.tolist())
     missing = (index for index in count() if index not in seen)
-    with ColumnWriter(folder) as lost:
+    with ColumnWriter(folder) as lost, Path(lines or os.devnull).open("ab") as file:
         for index in islice(missing, max(measured.sent - len(seen), 0)):
-            lost.add(Record(index=index, status=FAILED, reason="worker died", error=f"the worker process died: {measured.lost_workers[0]}"))
+            record = Record(index=index, status=FAILED, reason="worker died", error=f"the worker process died: {measured.lost_workers[0]}")
+            lost.add(record)
+            file.write(encode_record(record))
 
 
 class _Watch:
@@ -110,7 +120,7 @@ class _Watch:
         self.processes, self.planned, self.start_ns, self.rules, self.live = processes, planned, start_ns, rules, live
         self.last_due_s = rules.duration_s if last_due_ns is None else last_due_ns / 1e9
         self._stop_by: float | None = None
-        self._cancelled = False
+        self._cancelled_s: float | None = None
 
     def show(self, phase: str) -> None:
         if not self.live.due():
@@ -147,6 +157,9 @@ class _Watch:
                     measured.sent += row[Count.SENT]
                     measured.lost_workers.append(child.trouble().splitlines()[-1] if child.trouble() else "no reason given")
             self._stop(measured, interrupts)
+            if self._cancelled_s is not None and time.monotonic() > self._cancelled_s + PATIENCE_S:
+                for child in running:  # it hears nothing any more: stopped, or stuck in the kernel
+                    child.kill()
             self.show("running" if self._stop_by is None else "draining")
         measured.wall_s = (time.monotonic_ns() - self.start_ns) / 1e9
         return measured
@@ -163,8 +176,8 @@ class _Watch:
             measured.stopped = reason
             self._stop_by = time.monotonic() + self.rules.grace_s
             self.processes.tell(Order(do="stop"))
-        if self._stop_by is not None and not self._cancelled and (interrupts.count > 1 or time.monotonic() > self._stop_by):
-            self._cancelled = True
+        if self._stop_by is not None and self._cancelled_s is None and (interrupts.count > 1 or time.monotonic() > self._stop_by):
+            self._cancelled_s = time.monotonic()
             self.processes.tell(Order(do="cancel"))
 
     def _rule(self) -> str:

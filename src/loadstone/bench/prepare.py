@@ -87,7 +87,7 @@ def _offsets(process: ArrivalProcess, config: RunConfig) -> list[int]:
 
 def warm_up_plan(config: RunConfig, count: int, folder: Path, backend: Backend, options: Options, tokenizer: Tokenizer | None) -> Plan:
     """The plan of `count` requests that are not measured: of the same kind, from another seed, in a closed loop, by the run's own model."""
-    other = msgspec.structs.replace(config, num_prompts=count, seed=config.seed ^ WARM_UP_SEED, shuffle=True, no_oversample=False, lora_modules=[])
+    other = msgspec.structs.replace(config, num_prompts=count, seed=config.seed ^ WARM_UP_SEED, shuffle=True, no_oversample=False)
     return plans.build(folder, load_workload(other, tokenizer).prompts, None, lambda prompt: encode(backend, prompt, options), model=options.model)
 
 
@@ -111,8 +111,8 @@ def resolve(target: Target) -> list[Address]:
 
 def job_of(config: RunConfig, target: Target, endpoint: str, headers: Mapping[str, str], addresses: list[Address], counters: Path) -> Job:
     """What a worker is told (worker 0; the others differ by their number)."""
-    lines = [f"POST {target.path_of(endpoint)} HTTP/1.1", f"host: {target.host_header}"]
-    lines += [f"{name}: {value}" for name, value in headers.items() if name not in ("host", "x-request-id")]
+    fields = {"host": target.host_header, **headers}
+    lines = [f"POST {target.path_of(endpoint)} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     return Job(
         workers=config.workers,
         addresses=addresses,

@@ -51,6 +51,11 @@ def redecode(folder: Path, scratch: Path, changes: Mapping[str, Any], *, command
     notes = [*manifest.notes, f"decoded again from {folder}"]
     if manifest.sent is None:
         notes.append("the run did not come to its end: requests that were in flight then left no trace, and are counted as not sent")
+    elif len(records) < manifest.sent:
+        notes.append(
+            f"{manifest.sent - len(records)} of the {manifest.sent} requests that were sent have left no trace: the spool is cut or incomplete, and "
+            "they are counted as not sent"
+        )
     summary = summary_of(config, records, manifest, dict(manifest.client), notes)
     if manifest.client:
         summary.client["verdict"] = verdict(summary.client, summary)

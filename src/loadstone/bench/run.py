@@ -1,6 +1,6 @@
 """One run, from its configuration to its result: ready check, warm-up, profiler, measured load, numbers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -40,20 +40,20 @@ def run(config: RunConfig, *, command: Sequence[str] = (), live: Live | None = N
     return _Run(config.validated(), list(command), live or Live(enabled=False)).go()
 
 
-def with_model(config: RunConfig) -> RunConfig:
+def with_model(config: RunConfig, tell: Callable[[str], None]) -> RunConfig:
     """`config` with its model: the one given, else the one that the server lists. Raises UsageError when that is not exactly one."""
     if config.model is not None:
         return config
     target = config.target()
     server = Server(target, request_headers(config), tls_context(target))
-    return msgspec.structs.replace(config, model=server.model(config.ready_check_timeout_sec))
+    return msgspec.structs.replace(config, model=server.model(config.ready_check_timeout_sec, tell))
 
 
 class _Run:
     def __init__(self, config: RunConfig, command: list[str], live: Live) -> None:
         self.command, self.live = command, live
         self.backend = backends.get(config.backend)
-        config = with_model(config)
+        config = with_model(config, live.say)
         self.config = config = msgspec.structs.replace(config, workers=workers_for(config))
         self.target = config.target()
         self.endpoint = config.endpoint or self.backend.path
@@ -75,8 +75,7 @@ class _Run:
                 prepared = measured_plan(config, folder / "plan", self.backend, options, tokenizer)
                 self._before(processes, folder, options, tokenizer, interrupts)
                 manifest = self._manifest(prepared, tokenizer)
-                if config.keep_wire:
-                    manifest.write(folder)
+                manifest.write(folder)
                 measured = self._measure(processes, folder, prepared, tokenizer, interrupts)
                 manifest.sent, manifest.stopped = measured.sent, measured.stopped
                 manifest.planned = measured.sent if prepared.repeat else len(prepared.plan)
@@ -106,7 +105,8 @@ class _Run:
 
     def _warm_up(self, processes: Processes, folder: Path, plan: Plan, interrupts: Interrupts) -> None:
         cap = min(self.config.max_concurrency or len(plan), len(plan))
-        phase = Phase(plan=str(plan.folder), spool=str(folder / "warm-up-spool"), max_concurrency=cap, connections=cap)
+        spool = str(folder / "warm-up-spool")
+        phase = Phase(plan=str(plan.folder), spool=spool, max_concurrency=cap, connections=cap, id_mark="-warm-up-")
         quiet = msgspec.structs.replace(self.config, records=None, save_detailed=False, debug=False, keep_wire=None)
         measured = measure(
             processes,
@@ -133,6 +133,8 @@ class _Run:
             yield "the run was interrupted: these are the numbers up to then"
         if measured.stopped == ERROR_RATE:
             yield f"the run was given up: more than {config.max_error_rate:.0%} of the requests had failed (--max-error-rate)"
+        if measured.trouble:
+            yield measured.trouble
         if config.duration is not None:
             grace = f"requests in flight then got {config.drain_grace:g} s (--drain-grace)"
             yield f"nothing was sent later than {config.duration:g} s (--duration); {grace}"

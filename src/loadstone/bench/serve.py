@@ -16,7 +16,7 @@ from loadstone.report.pytorch_benchmark import write_pytorch_benchmark
 from loadstone.report.result_file import result_document
 from loadstone.report.terminal import print_report
 
-DONE, NOTHING_SUCCEEDED, GIVEN_UP, INTERRUPTED = 0, 1, 99, 130
+DONE, NOTHING_SUCCEEDED, OWN_FAULT, GIVEN_UP, INTERRUPTED = 0, 1, 70, 99, 130
 
 
 def serve(config: RunConfig, *, command: Sequence[str] = ()) -> int:
@@ -24,9 +24,9 @@ def serve(config: RunConfig, *, command: Sequence[str] = ()) -> int:
     config = config.validated()
     now = datetime.now().astimezone()
     prepare_output(config, now)  # before the server is asked anything
-    config = with_model(config)
-    path = prepare_output(config, now)
     live = Live(sys.stderr, enabled=not config.disable_tqdm)
+    config = with_model(config, live.say)
+    path = prepare_output(config, now)
     try:
         result = run(config, command=command, live=live)
     finally:
@@ -62,6 +62,8 @@ def _report(result: Result, path: Path | None) -> None:
 def exit_code(result: Result) -> int:
     if result.interrupted:
         return INTERRUPTED
+    if result.summary.client.get("lost_workers"):
+        return OWN_FAULT
     if result.stopped == ERROR_RATE:
         return GIVEN_UP
     return DONE if result.summary.completed else NOTHING_SUCCEEDED

@@ -28,6 +28,19 @@ def request_headers(config: RunConfig) -> dict[str, str]:
     return own | {name.lower(): value for name, value in config.request_headers().items()}
 
 
+REMEDIES = {
+    401: "Give the key: in OPENAI_API_KEY, or with --api-key, or with --header Authorization='Bearer ...'.",
+    403: "The key that was sent may not use this model or path.",
+    404: "Is the path right (--base-url, --endpoint) and the model one that the server has (--model, --served-model-name)?",
+    405: "Is the path right (--endpoint)?",
+}
+
+
+def _sentence(text: str) -> str:
+    """`text` with one full stop at its end."""
+    return text.rstrip().rstrip(".") + "."
+
+
 class Server:
     """One server, as the run's own questions reach it."""
 
@@ -55,9 +68,10 @@ class Server:
                 return record
             self._give_up_on(record, endpoint)
             if time.monotonic() + PAUSE_S >= until:
+                asked = "" if record.http_status else " Is it running, and is this its address?"
                 raise NotReadyError(
-                    f"the server at {self.target.url_of(endpoint)} was not ready within {timeout_s:g} s: {record.error}. "
-                    "Is it running, and is this its address? --ready-check-timeout-sec sets how long to wait."
+                    f"the server at {self.target.url_of(endpoint)} was not ready within {timeout_s:g} s: {_sentence(record.error)}{asked} "
+                    "--ready-check-timeout-sec sets how long to wait."
                 )
             if record.error != told:
                 told = record.error
@@ -68,28 +82,32 @@ class Server:
         """Raise when trying again cannot help."""
         url, status = self.target.url_of(endpoint), record.http_status
         if status in HOPELESS:
-            remedy = {
-                401: " Set OPENAI_API_KEY, or give the key with --header Authorization='Bearer ...'.",
-                403: " The key that was sent may not use this model or path.",
-                404: " Is the path right (--base-url, --endpoint) and the model one that the server has (--model, --served-model-name)?",
-                405: " Is the path right (--endpoint)?",
-            }.get(status or 0, " The test request is the workload's first prompt; --ready-check-timeout-sec 0 skips it.")
-            raise NotReadyError(f"the server refused the test request to {url}: {record.error}.{remedy}")
+            remedy = REMEDIES.get(status or 0, "The test request is a prompt of the workload's kind; --ready-check-timeout-sec 0 skips it.")
+            raise NotReadyError(f"the server refused the test request to {url}: {_sentence(record.error)} {remedy}")
         if record.reason == "tls" or "certificate" in record.error.lower():
-            raise NotReadyError(f"no secure connection to {url}: {record.error}.")
+            raise NotReadyError(f"no secure connection to {url}: {_sentence(record.error)}")
 
-    def model(self, timeout_s: float) -> str:
-        """The one model that the server lists. Raises UsageError when it lists none or several: --model must then say which."""
+    def model(self, timeout_s: float, tell: Callable[[str], None]) -> str:
+        """The one model that the server lists. Raises UsageError when it lists none or several: --model must then say which; NotReadyError when it
+        does not answer in time, or refuses.
+        """
         until = time.monotonic() + timeout_s
-        path = self.target.path_of("/v1/models")
+        url = self.target.url_of("/v1/models")
+        told = False
         while True:
-            exchange = ask(self.target, "GET", path, self.headers, timeout_s=PROBE_S, tls=self.tls)
-            if exchange.end in (End.COMPLETE, End.CLOSED) and exchange.raw:
+            exchange = ask(self.target, "GET", self.target.path_of("/v1/models"), self.headers, timeout_s=PROBE_S, tls=self.tls)
+            reply = read_reply(exchange)
+            if reply.status is not None and reply.status < 500:
                 break
+            trouble = f"HTTP {reply.status}" if reply.status else exchange.detail
             if time.monotonic() + PAUSE_S >= until:
-                raise NotReadyError(f"no --model was given, and {self.target.url_of('/v1/models')} does not answer: {exchange.detail}")
+                raise NotReadyError(f"no --model was given, and {url} does not list any: {_sentence(trouble)} Is the server running?")
+            if not told:
+                told = True
+                tell(f"waiting for {url}, since no --model was given: {trouble}")
             time.sleep(PAUSE_S)
-        reply = read_reply(exchange)
+        if reply.status in (401, 403):
+            raise NotReadyError(f"the server refused {url} (HTTP {reply.status}). {REMEDIES[reply.status]}")
         try:
             names = [entry["id"] for entry in msgspec.json.decode(reply.body)["data"]] if reply.status == 200 else []
         except (msgspec.DecodeError, KeyError, TypeError):
@@ -97,7 +115,7 @@ class Server:
         if len(names) == 1:
             return str(names[0])
         listed = f"lists {len(names)} models ({', '.join(map(str, names[:5]))})" if names else f"lists none (HTTP {reply.status})"
-        raise UsageError(f"give --model: {self.target.url_of('/v1/models')} {listed}")
+        raise UsageError(f"give --model: {url} {listed}")
 
     def profile(self, action: str) -> str | None:
         """POST start_profile or stop_profile. None if the server did it, else why not."""

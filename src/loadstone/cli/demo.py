@@ -51,4 +51,4 @@ def truth_line(truth: dict[str, Any]) -> str:
     """What the engine knows of its own latencies, in the words of the report. A latency that it has no sample of is left out."""
     known = [(name, truth[f"{name.lower()}_ms"]) for name in ("TTFT", "ITL", "E2EL")]
     figures = ", ".join(f"mean {name} {spread['mean']:.2f} ms" for name, spread in known if spread)
-    return f"The simulated engine's own clock says: {figures or 'no latency'} over {truth['completed']} completed requests."
+    return f"The simulated engine's own clock says, over {truth['completed']} completed requests:\n  {figures or 'no latency'}"

@@ -30,6 +30,9 @@ _TRANSPORT = {
 }
 
 
+CLOCK_ERROR_NS = 2_000  # by which a kernel's stamp, converted, may seem early
+
+
 class Outcome(NamedTuple):
     status: str
     reason: str = ""
@@ -40,6 +43,8 @@ def outcome(exchange: Exchange, response: Response, reading: Reading | None) -> 
     """The verdict. `reading` is None for a reply whose body says nothing about tokens (no head, or a status other than 2xx)."""
     if exchange.end == End.NOT_SENT:
         return _transport(exchange, response)
+    if exchange.sent_ns is not None and len(exchange.stamps_ns) and int(exchange.stamps_ns[0]) < exchange.sent_ns - CLOCK_ERROR_NS:
+        return Outcome(FAILED, "stray bytes", "bytes came before the request was sent: the server has said more than it was asked on this connection")
     if response.status is not None and not 200 <= response.status < 300:
         return Outcome(FAILED, f"http {response.status}", _refusal(response))
     if reading is not None and not (exchange.end == End.CANCELLED and not reading.reply.done):

@@ -14,6 +14,7 @@ from loadstone.decode.body import Chunks, Offsets
 _DONE = b"[DONE]"
 _DONE_FRAME = BEFORE + _DONE + AFTER
 _NONE = np.zeros(0, np.int64)
+MOST_AT_ONCE = 1_000_000  # tokens of one event; a count beyond is a fault of the server's
 
 
 class Reading(msgspec.Struct, kw_only=True):
@@ -128,9 +129,11 @@ def document(body: bytes, backend: Backend) -> Reading:
 
 
 def token_counts(running: list[int]) -> list[int]:
-    """Tokens of each token event from the running usage after each; empty if it ever fell. An event may have brought text and no token: 0."""
+    """Tokens of each token event from the running usage after each; empty if it ever fell, or grew by more than any event holds. An event may have
+    brought text and no token: 0.
+    """
     counts = [now - before for before, now in zip([0, *running], running, strict=False)]
-    return counts if min(counts, default=0) >= 0 else []
+    return counts if min(counts, default=0) >= 0 and max(counts, default=0) <= MOST_AT_ONCE else []
 
 
 def _whole(text: str) -> str:

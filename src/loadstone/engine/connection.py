@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 READ_BYTES = 65536
 CARRIAGE_RETURN = 13
+STALE_NS = 5_000_000  # the news that a connection had been closed while it was idle comes at once, or after three times what connecting took
 CONTROL_BYTES = socket.CMSG_SPACE(16)
-DONE_LINE = re.compile(rb"[\r\n]data: *\[DONE\][\r\n]")
+DONE_LINE = re.compile(rb"[\r\n]data: *\[DONE\](?:[\r\n]|\Z)")
 
 UNUSUAL = (b"204", b"304", b"")  # replies without a body, whatever their head says
 HEAD, CHUNKED, LENGTH, PARSED = range(4)  # how the end of the reply is looked for
@@ -39,6 +40,7 @@ class Connection:
         "checked_reads",
         "connect_ns",
         "ended",
+        "failed_ns",
         "fd",
         "fed",
         "framing",
@@ -71,6 +73,9 @@ class Connection:
         self.ended = False
         self.why: tuple[End, str] | None = None
         self.reads: list[bytes] = []
+        self.stamps: list[Any] = []  # bytes of the kernel's, or nanoseconds
+        self.mode, self.fed, self.checked_reads, self.failed_ns = HEAD, 0, -1, 0
+        self.framing: Framing | None = None
         self.connect_ns = 0
         self.opened_ns = time.monotonic_ns()
         self.sock = sock = socket.socket(address.family, socket.SOCK_STREAM)
@@ -104,10 +109,10 @@ class Connection:
     def send(self, index: int, planned_ns: int, request: bytes, tries: int = 1, sent_ns: int | None = None) -> None:
         """Put a request on the wire. `sent_ns` is kept from the first try when a stale connection is replaced."""
         self.index, self.planned_ns, self.tries = index, planned_ns, tries
-        self.stamps: list[Any] = []  # bytes of the kernel's, or nanoseconds
+        self.stamps = []
         self.reads = []
         self.mode, self.fed, self.checked_reads = HEAD, 0, -1
-        self.framing: Framing | None = None
+        self.framing = None
         self.ended, self.why = False, None
         now = time.monotonic_ns()
         self.sent_ns = now if sent_ns is None else sent_ns
@@ -197,7 +202,7 @@ class Connection:
                     return
                 at = head.find(b"\r\ncontent-length: ")
                 digits = head[at + 18 :].partition(b"\r\n")[0] if at >= 0 else b""
-                if digits.isdigit():
+                if digits.isdigit() and len(digits) < 19:
                     self.mode, self.need, self.got = LENGTH, len(head) + 4 + int(digits), 0
             if self.mode == HEAD:
                 self.mode = PARSED
@@ -239,7 +244,17 @@ class Connection:
             return
         if self.why is None:
             self.why = (end, detail)
+            self.failed_ns = time.monotonic_ns()
         self.over()
+
+    @property
+    def was_stale(self) -> bool:
+        """Whether the server had closed this connection before it read the request: it was open before, no byte came back, and the news of it came as
+        soon as the way there and back allows. A server that takes the request, works on it and then closes is not that.
+        """
+        if not self.warm or self.reads or self.tries > 1 or self.why is None or self.why[0] not in (End.CLOSED, End.RESET):
+            return False
+        return self.failed_ns - self.sent_ns < max(STALE_NS, 3 * self.connect_ns)
 
     def says_done(self) -> bool:
         """Whether the last bytes hold the end mark of a stream, as a line of its own."""

@@ -43,6 +43,10 @@ class Framing:
         """Whether the connection may carry another request."""
         return self.complete and not self.surplus and self._keep_alive
 
+    def close(self) -> None:
+        """Let go of the parser, which refers back to this: with garbage collection off, the two would stay in memory for ever."""
+        del self.parser
+
     # called by the parser
     def on_message_begin(self) -> None:
         if self.complete:

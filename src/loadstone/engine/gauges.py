@@ -58,6 +58,9 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     send_late: Spread = Spread(samples=0)  # due - sent, of requests that the cap did not hold back
     turns: Spread = Spread(samples=0)  # time between two looks at the sockets
     stalls: int = 0  # turns longer than STALL_NS
+    stood_still_s: float = (
+        0.0  # time in which the worker was away from its sockets although it should not have been: stalls, and sleep beyond its end
+    )
     held_s: float = 0.0  # time without sending because decoding had fallen behind
     voluntary_switches: int = 0
     involuntary_switches: int = 0
@@ -68,7 +71,7 @@ class Gauges:
 
     def __init__(self) -> None:
         self.read_late, self.send_late, self.turns = Samples(), Samples(), Samples()
-        self.stalls = self.held_ns = 0
+        self.stalls = self.held_ns = self.still_ns = 0
         self._start_ns = time.monotonic_ns()
         self._start = resource.getrusage(resource.RUSAGE_SELF)
 
@@ -76,6 +79,12 @@ class Gauges:
         self.turns.add(spent_ns)
         if spent_ns > STALL_NS:
             self.stalls += 1
+            self.still_ns += spent_ns
+
+    def overslept(self, late_ns: int) -> None:
+        """The system woke the worker so much later than it had asked for."""
+        self.stalls += 1
+        self.still_ns += late_ns
 
     def read(self, stamp: bytes) -> None:
         """The newest read had this kernel stamp; it has just been taken."""
@@ -92,6 +101,7 @@ class Gauges:
             send_late=self.send_late.spread(),
             turns=self.turns.spread(),
             stalls=self.stalls,
+            stood_still_s=self.still_ns / 1e9,
             held_s=self.held_ns / 1e9,
             voluntary_switches=now.ru_nvcsw - start.ru_nvcsw,
             involuntary_switches=now.ru_nivcsw - start.ru_nivcsw,

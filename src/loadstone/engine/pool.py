@@ -49,6 +49,7 @@ class Pool:
         self.ends: deque[Connection] = deque()  # replies that look over
         self.opening = 0
         self._waiting: deque[Errand] = deque()
+        self._again: deque[Errand] = deque()  # second tries: they wait for a connection that is new
         self._address = 0  # the one of job.addresses that answers
         self._refused, self._trouble = 0, ""  # addresses that failed in a row, and the last one's words
 
@@ -78,10 +79,12 @@ class Pool:
 
     # opening
 
-    def open_ahead(self, wanted: int, timeout_s: float) -> None:
-        """Have `wanted` connections open, or as many as can be had: what is missing shows when it is needed."""
+    def open_ahead(self, wanted: int, timeout_s: float, stopped: Callable[[], bool]) -> None:
+        """Have `wanted` connections open, or as many as can be had before it is `stopped`: what is missing shows when it is needed."""
         self._refused, until = 0, time.monotonic() + timeout_s
-        while (self.opening or len(self.connections) < wanted) and self._refused < len(self.job.addresses) and time.monotonic() < until:
+        while (self.opening or len(self.connections) < wanted) and self._refused < len(self.job.addresses):
+            if stopped() or time.monotonic() > until:
+                return
             while self.opening < OPENING and len(self.connections) < wanted and self.open():
                 pass
             self.turn(0.05)
@@ -109,32 +112,42 @@ class Pool:
     def connected(self, connection: Connection) -> None:
         self.opening -= 1
         self._refused = 0
-        self.free(connection)
+        if self._again:
+            self._send(connection, self._again.popleft())
+        else:
+            self.free(connection)
 
     def connect_failed(self, connection: Connection, problem: str) -> None:
         """Try the next address; when all have failed, the request that waited longest gets no connection."""
         self.opening -= 1
         self._failed(problem)
         self.discard(connection)
-        if len(self._waiting) > self.opening and not (self._refused < len(self.job.addresses) and self.open()):
-            self._lost(self._waiting.popleft(), End.NOT_CONNECTED, problem)
+        if self._wanted() > self.opening and not (self._refused < len(self.job.addresses) and self.open()):
+            self._lost(self._oldest(), End.NOT_CONNECTED, problem)
 
     def too_late(self, connection: Connection) -> None:
         """A connect that has taken too long."""
         self.opening -= 1
         self.discard(connection)
-        if len(self._waiting) > self.opening:
-            self._lost(self._waiting.popleft(), End.CONNECT_TIMEOUT, f"no connection within {self.job.connect_timeout_s:g} s (--connect-timeout)")
+        if self._wanted() > self.opening:
+            self._lost(self._oldest(), End.CONNECT_TIMEOUT, f"no connection within {self.job.connect_timeout_s:g} s (--connect-timeout)")
 
     # giving and taking back
 
     def assign(self, errand: Errand) -> None:
         """Give a request a connection: an idle one, else a new one as soon as it is open."""
-        if self.idle and errand.tries == 1:
+        if self.idle:
             self._send(self.idle.pop(), errand)
             return
         self._waiting.append(errand)
         self._open_for_waiting()
+
+    def _wanted(self) -> int:
+        """Requests that wait for a connection."""
+        return len(self._waiting) + len(self._again)
+
+    def _oldest(self) -> Errand:
+        return (self._again or self._waiting).popleft()
 
     def _send(self, connection: Connection, errand: Errand) -> None:
         connection.send(errand.number, errand.planned_ns, self._request(errand.number), errand.tries, errand.sent_ns)
@@ -163,7 +176,8 @@ class Pool:
         errand = Errand(connection.index, connection.planned_ns, 2, connection.sent_ns)
         self.discard(connection)
         self.counters[Count.REPLACED] += 1
-        self.assign(errand)
+        self._again.append(errand)
+        self._open_for_waiting()
 
     def retire(self, connection: Connection) -> None:
         """A connection that carries no more requests; one that waits for a connection gets another."""
@@ -171,12 +185,12 @@ class Pool:
         self._open_for_waiting()
 
     def _open_for_waiting(self) -> None:
-        if self.opening < len(self._waiting) and not self.open():
-            self._lost(self._waiting.popleft(), End.NOT_CONNECTED, self._trouble)
+        if self.opening < self._wanted() and not self.open():
+            self._lost(self._oldest(), End.NOT_CONNECTED, self._trouble)
 
     def lose_waiting(self, end: End, detail: str) -> None:
-        while self._waiting:
-            self._lost(self._waiting.popleft(), end, detail)
+        while self._wanted():
+            self._lost(self._oldest(), end, detail)
 
     def close(self) -> None:
         for connection in list(self.connections):

@@ -43,6 +43,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     spool: str  # folder for this phase's spool
     max_concurrency: int | None = None  # over all workers; None: no cap
     connections: int = 1  # to have open before the phase starts
+    id_mark: str = ""  # between the prefix of a request's id and its number
     duration_ns: int = 0  # send nothing that is due, or asked for, later than this after the start; 0: no such end
     repeat: bool = False  # when the plan is used up, begin it again (with `duration_ns`)
     segment_bytes: int = 64 << 20

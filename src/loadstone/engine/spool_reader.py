@@ -8,6 +8,8 @@ import gzip
 import mmap
 import os
 import shutil
+import struct
+import zlib
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -67,7 +69,11 @@ class SpoolReader:
                 self._offset_ns.append(offset_ns)
                 self._samples = None
             elif kind == EXCHANGE:
-                yield self._exchange(found, at, worker)
+                try:
+                    exchange = self._exchange(found, at, worker)
+                except (ValueError, struct.error) as error:
+                    raise LoadstoneError(f"{self._path}: the frame at byte {at} makes no sense ({error}): the file is damaged") from None
+                yield exchange
             at += size
             self.bytes_read += FRAME.size + size
             self._at = at
@@ -85,6 +91,10 @@ class SpoolReader:
                 shutil.copyfileobj(plain, packed, 1 << 20)
             partial.rename(squeezed)
             path.unlink()
+
+    def exists(self) -> bool:
+        """Whether the current segment is there."""
+        return self._path.exists()
 
     @property
     def _path(self) -> Path:
@@ -107,8 +117,11 @@ class SpoolReader:
             if self._unpacked is None:
                 if not _squeezed(path).exists():
                     return None
-                with gzip.open(_squeezed(path)) as packed:
-                    self._unpacked = packed.read()
+                try:
+                    with gzip.open(_squeezed(path)) as packed:
+                        self._unpacked = packed.read()
+                except (OSError, EOFError, zlib.error) as error:
+                    raise LoadstoneError(f"{_squeezed(path)} cannot be read: {error}") from None
             segment = self._unpacked
         if len(segment) < self._at + FRAME.size:
             return None

@@ -13,7 +13,7 @@ from loadstone.engine.clock import Timer
 from loadstone.engine.connection import Connection
 from loadstone.engine.counters import Count
 from loadstone.engine.ends import End
-from loadstone.engine.gauges import Gauges
+from loadstone.engine.gauges import STALL_NS, Gauges
 from loadstone.engine.pacing import Feed, Pacer
 from loadstone.engine.poller import IN
 from loadstone.engine.pool import BATCH, Errand, Pool
@@ -39,7 +39,7 @@ class Worker:
         self._timer = Timer()
         if self._timer.fd is not None:
             self.pool.watch(self._timer.fd, IN, lambda _events: self._timer.clear())
-        self._head, self._tail = job.head.encode("latin-1"), job.tail.encode("latin-1")
+        self._head, self._tail = b"", job.tail.encode("latin-1")
         self._pacer: Pacer  # of the phase that runs
         self.in_flight = self._sent = 0
         self.running = self.stopping = self.cancelling = False
@@ -52,19 +52,28 @@ class Worker:
         """Open the phase's plan and spool and make the connections it will need, before its clock starts."""
         job = self.job
         self._phase, self._plan = phase, Plan(Path(phase.plan))
+        self._head = (job.head + phase.id_mark).encode("latin-1")
         self._spool = SpoolWriter(Path(phase.spool), job.worker, phase.segment_bytes, self.counters)
         self._cap = NO_CAP if phase.max_concurrency is None else _share(phase.max_concurrency, job)
-        self.pool.open_ahead(_share(phase.connections, job), job.connect_timeout_s)
         self.stopping = self.cancelling = False
+        self.pool.open_ahead(_share(phase.connections, job), job.connect_timeout_s, lambda: self.cancelling)
 
     def run(self, feed: Feed, start_ns: int) -> int:
         """Execute the phase from `start_ns` on. Returns the number of requests sent."""
-        pool, spool, counters = self.pool, self._spool, self.counters
-        poll, handlers, ends = pool.poller.poll, pool.handlers, pool.ends
-        self._pacer = pacer = Pacer(self._plan, feed, start_ns, self._phase.duration_ns)
+        self._pacer = Pacer(self._plan, feed, start_ns, self._phase.duration_ns)
         self._sent, self.running = 0, True
         if self.stopping:
             self.stop()
+        try:
+            return self._loop(start_ns)
+        finally:  # whatever happens, what was captured is written
+            self.running = False
+            self._spool.close()
+            gc.enable()
+
+    def _loop(self, start_ns: int) -> int:
+        pool, spool, pacer = self.pool, self._spool, self._pacer
+        poll, handlers, ends, counters = pool.poller.poll, pool.handlers, pool.ends, self.counters
         gc.collect()
         gc.freeze()
         gc.disable()
@@ -72,11 +81,18 @@ class Worker:
             pool.turn(early_ns / 1e9)
         self.gauges = gauges = Gauges()
         next_sweep_ns, put_off_ns, turns = time.monotonic_ns() + SWEEP_NS, 0, 0
-        while self.in_flight or pacer.has_next():
-            ready = poll(self._until_next(), BATCH)
+        asleep_ns = time.monotonic_ns()
+        while self.in_flight or (self._cap and pacer.has_next()):
+            wait_s = self._until_next()
+            ready = poll(wait_s, BATCH)
             woke = time.monotonic_ns()
+            if woke - asleep_ns > wait_s * 1e9 + STALL_NS:
+                gauges.overslept(woke - asleep_ns - int(wait_s * 1e9))
             for fd, events in ready:
-                handlers[fd](events)
+                try:
+                    handlers[fd](events)
+                except Exception as error:  # a fault of ours with one connection must not cost the others
+                    self._spoil(fd, error)
             turns += 1
             if ready and not turns % LOOK_EVERY:
                 self._look(ready[-1][0])
@@ -91,12 +107,18 @@ class Worker:
             if now >= next_sweep_ns:
                 next_sweep_ns = now + SWEEP_NS
                 self._sweep(now)
-            gauges.turn(time.monotonic_ns() - woke)
-        self.running = False
-        spool.close()
-        gc.enable()
+            asleep_ns = time.monotonic_ns()
+            gauges.turn(asleep_ns - woke)
         counters[Count.SENT] = self._sent
         return self._sent
+
+    def _spoil(self, fd: int, error: Exception) -> None:
+        """Fail the request on a connection that we could not handle; an error that is no connection's goes on."""
+        connection = getattr(self.pool.handlers.get(fd), "__self__", None)
+        if not isinstance(connection, Connection):
+            raise error
+        self.pool.unwatch(fd)
+        connection.fail(End.BAD_HTTP, f"loadstone could not handle the reply: {type(error).__name__}: {error}")
 
     def _until_next(self) -> float:
         """Seconds the next poll may block: none while work waits; else until the next request is due (the timer wakes it) or a sweep."""
@@ -172,7 +194,7 @@ class Worker:
             return  # a payload that looked like an end
         elif why[0] == End.CLOSED and connection.reads and framing.ends_by_close(b"".join(connection.reads).partition(b"\r\n\r\n")[0]):
             self._capture(connection, End.COMPLETE, "", reusable=False)
-        elif why[0] in (End.CLOSED, End.RESET) and not connection.reads and connection.warm and connection.tries == 1 and not self.cancelling:
+        elif connection.was_stale and not self.cancelling:
             self.pool.replace(connection)
         else:
             self._capture(connection, *why, reusable=False)
@@ -185,11 +207,13 @@ class Worker:
         captured.connect_ns = 0 if connection.warm else connection.connect_ns
         captured.reused, captured.tries = connection.served > 0, connection.tries
         captured.stamps, captured.reads, captured.raw = connection.stamps, connection.reads, None
+        if connection.framing is not None:
+            connection.framing.close()
         connection.stamps, connection.reads, connection.framing = [], [], None
         connection.served += 1
         self.counters[Count.READS] += len(captured.reads)
         self._captured(captured)
-        if reusable and not self.job.close_connections:
+        if reusable and not connection.unsent and not self.job.close_connections:
             connection.warm = True
             self.pool.free(connection)
         else:
@@ -239,6 +263,9 @@ class Worker:
                 continue
             if len(connection.reads) != connection.checked_reads:
                 connection.checked_reads, connection.quiet_since_ns = len(connection.reads), now
+            elif connection.reads and connection.fed < len(connection.reads) and connection.prove().complete:
+                connection.over()  # its end had come, with more bytes behind it
+                continue
             elif connection.says_done():
                 connection.fail(End.OPEN_AFTER_DONE, "the server said [DONE] and left the reply open")
                 continue

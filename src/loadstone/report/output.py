@@ -56,6 +56,8 @@ def prepare_output(config: RunConfig, date: datetime) -> Path | None:
     if not (config.save_result or config.save_detailed or config.append_result):
         return None
     path = Path(config.result_dir or "") / (config.result_filename or result_name(config, date))
+    if config.records and path.absolute() == Path(config.records).absolute():
+        raise UsageError(f"--records and --result-filename name the same file, {path}: give one of them another name")
     _prove_writable(path, "--result-dir or --result-filename")
     if config.append_result:
         _prove_json_lines(path)
