@@ -17,7 +17,7 @@ def test_its_run_can_be_and_lasts_about_fifteen_seconds() -> None:
 
 def test_truth_line() -> None:
     truth = {"ttft_ms": {"mean": 21.256}, "itl_ms": {"mean": 8.5}, "e2el_ms": None, "completed": 200}
-    assert truth_line(truth) == "The simulated engine's own clock says: mean TTFT 21.26 ms, mean ITL 8.50 ms over 200 completed requests."
+    assert truth_line(truth) == "The simulated engine's own clock says, over 200 completed requests:\n  mean TTFT 21.26 ms, mean ITL 8.50 ms"
     nothing = {"ttft_ms": None, "itl_ms": None, "e2el_ms": None, "completed": 0}
     assert truth_line(nothing) == "The simulated engine's own clock says: no latency over 0 completed requests."
 
