@@ -19,7 +19,7 @@ def test_truth_line() -> None:
     truth = {"ttft_ms": {"mean": 21.256}, "itl_ms": {"mean": 8.5}, "e2el_ms": None, "completed": 200}
     assert truth_line(truth) == "The simulated engine's own clock says, over 200 completed requests:\n  mean TTFT 21.26 ms, mean ITL 8.50 ms"
     nothing = {"ttft_ms": None, "itl_ms": None, "e2el_ms": None, "completed": 0}
-    assert truth_line(nothing) == "The simulated engine's own clock says: no latency over 0 completed requests."
+    assert truth_line(nothing) == "The simulated engine's own clock says, over 0 completed requests:\n  no latency"
 
 
 def test_it_runs_writes_its_result_and_agrees_with_the_engine(
