@@ -6,6 +6,7 @@ records file as requests finish, and to the columns in the folder `out` for the 
 
 import gc
 import os
+import select
 import signal
 import sys
 import time
@@ -25,7 +26,7 @@ from loadstone.engine.spool_reader import After, SpoolReader
 from loadstone.plan import Plan
 from loadstone.records import CANCELLED, COMPLETED, FAILED, ColumnWriter, Record, RunHeader, encode_record, write_header
 
-PAUSE_S = 0.05
+PAUSE_S = 0.2  # between two looks at the spool: often enough for the live display, seldom enough to find some work each time
 LAST_WORDS_S = 1.0
 MOST = 1 << 62  # that a counter may hold, whatever a server claims
 
@@ -137,7 +138,7 @@ def follow(job: DecoderJob, finished: Callable[[], bool], out: ColumnWriter, rec
         elif last:
             return trouble
         else:
-            time.sleep(PAUSE_S)
+            select.select([0], [], [], PAUSE_S)  # or until there is word on standard input
 
 
 def tidy(job: DecoderJob) -> None:
