@@ -126,14 +126,21 @@ def test_intervals_or_how_many_samples_they_need(reply: Any) -> None:
 @pytest.mark.parametrize(
     ("config", "wanted"),
     [
-        (RunConfig(model="m"), "Asked for all requests at once; sent at 2.00 req/s, at most 1 in flight."),
-        (RunConfig(model="m", max_concurrency=8), "Asked for requests without pause, at most 8 in flight; sent at"),
+        (RunConfig(model="m"), "Asked for all requests at once; sent 4, at most 1 in flight."),
+        (RunConfig(model="m", max_concurrency=8), "Asked for requests without pause, at most 8 in flight; sent 4"),
         (RunConfig(model="m", request_rate=2.5), "Asked for 2.50 req/s; sent at"),
         (RunConfig(model="m", ramp_up_strategy="linear", ramp_up_start_rps=1, ramp_up_end_rps=9), "a linear ramp from 1.00 to 9.00 req/s"),
     ],
 )
 def test_asked_beside_delivered(config: RunConfig, wanted: str, reply: Any) -> None:
     assert wanted in " ".join(report(full(reply), config).split())
+
+
+def test_a_rate_that_the_seed_drew_otherwise_is_said(reply: Any) -> None:
+    """Three gaps of 0.25 s: 4 a second were planned, 2.5 asked for on average."""
+    replies = [reply(k, sent=250 * k, tokens=[250 * k + 5], planned_ns=250_000_000 * k) for k in range(4)]
+    text = " ".join(report(replies, RunConfig(model="m", request_rate=2.5), open_loop=True).split())
+    assert "Asked for 2.50 req/s on average (4.00 as the seed drew them); sent at 4.00 req/s" in text
 
 
 def test_goodput_client_and_notes(reply: Any) -> None:

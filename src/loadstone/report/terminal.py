@@ -98,13 +98,16 @@ def _asked_and_delivered(summary: Summary, config: RunConfig) -> str:
         asked = f"a {config.ramp_up_strategy} ramp from {config.ramp_up_start_rps or 0:.2f} to {config.ramp_up_end_rps or 0:.2f} req/s"
     elif config.request_rate != INFINITE:
         asked = f"{config.request_rate:.2f} req/s"
+        if summary.planned_rate is not None and abs(summary.planned_rate - config.request_rate) > 0.02 * config.request_rate:
+            asked += f" on average ({summary.planned_rate:.2f} as the seed drew them)"
     elif config.max_concurrency:
         asked = "requests without pause"
     else:
         asked = "all requests at once"
     if config.max_concurrency:
         asked += f", at most {config.max_concurrency} in flight"
-    sent = f"sent at {summary.sent_rate:.2f} req/s" if summary.sent_rate is not None else "delivered"
+    paced = config.request_rate != INFINITE or config.ramp_up_strategy
+    sent = f"sent at {summary.sent_rate:.2f} req/s" if summary.sent_rate is not None and paced else f"sent {summary.sent}"
     return f"Asked for {asked}; {sent}, at most {summary.peak_concurrency} in flight."
 
 
