@@ -130,6 +130,14 @@ def test_a_run_that_was_killed_can_be_decoded(tmp_path: Path) -> None:
     assert any("did not come to its end" in note for note in result.summary.notes)
 
 
+def test_a_records_file_that_cannot_be_written_costs_no_result() -> None:
+    """A full disk under --records: the numbers are there all the same, and the report says where the file ends."""
+    with Scripted(stream(WORDS)) as server:
+        result = run(config(server, num_prompts=5, max_concurrency=1, records="/dev/full"))
+    assert result.summary.completed == 5
+    assert any("--records: the file ends early" in note for note in result.summary.notes)
+
+
 def test_a_folder_that_is_no_kept_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--keep-wire"):
         redecode(tmp_path, tmp_path, {})

@@ -12,11 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
 from loadstone.backends import get
+from loadstone.bench.record_file import RecordFile
 from loadstone.config import RunConfig
 from loadstone.decode.reply import decode
 from loadstone.engine.counters import Count, Counters, Decoded
@@ -24,7 +25,7 @@ from loadstone.engine.exchange import Exchange
 from loadstone.engine.lines import Lines
 from loadstone.engine.spool_reader import After, SpoolReader
 from loadstone.plan import Plan
-from loadstone.records import CANCELLED, COMPLETED, FAILED, ColumnWriter, Record, RunHeader, encode_record, write_header
+from loadstone.records import CANCELLED, COMPLETED, FAILED, ColumnWriter, Record, RunHeader
 
 PAUSE_S = 0.2  # between two looks at the spool: often enough for the live display, seldom enough to find some work each time
 LAST_WORDS_S = 1.0
@@ -103,42 +104,35 @@ class _Tally:
         row[{COMPLETED: Decoded.COMPLETED, CANCELLED: Decoded.CANCELLED}.get(record.status, Decoded.FAILED)] += 1
         if record.status == COMPLETED:
             row[Decoded.OUTPUT_TOKENS] = min(row[Decoded.OUTPUT_TOKENS] + (record.output_tokens or 0), MOST)
-            row[Decoded.PROMPT_TOKENS] = min(row[Decoded.PROMPT_TOKENS] + (record.prompt_tokens or 0), MOST)
-            if record.first_token_ns is not None and record.sent_ns is not None:
-                row[Decoded.TTFT_SUM_NS] += record.first_token_ns - record.sent_ns
-                row[Decoded.TTFT_COUNT] += 1
 
 
-def follow(job: DecoderJob, finished: Callable[[], bool], out: ColumnWriter, records: IO[bytes] | None) -> str:
-    """Decode until `finished` and nothing is left. Returns what could not be done, "" if all was."""
+def follow(job: DecoderJob, finished: Callable[[], bool]) -> str:
+    """Decode until `finished` and nothing is left, into the columns and the records file. Returns what could not be done, "" if all was."""
     plan = Plan(Path(job.plan))
     counters = Counters(Path(job.counters))
     tally = _Tally(counters)
     readers = [SpoolReader(Path(job.spool), worker, job.after) for worker in range(job.workers)]
-    count_tokens, trouble = token_counter(job.tokenizer), ""
-    while True:
-        last = finished()
-        fresh = 0
-        for reader in readers:
-            for record, exchange in records_of(reader.read(), plan, job, count_tokens):
-                if records:
-                    trouble = _write(records, encode_record(record))
-                    records = None if trouble else records
-                if job.debug:
-                    _show(record, exchange, plan)
-                _add(out, record)
-                tally.add(record)
-                fresh += 1
-            counters.row(1 + reader.worker)[Count.DECODED_BYTES] = reader.bytes_read
-        if fresh:
-            out.flush()  # before the next reading may remove what these came from
-            if records:
-                trouble = _write(records, b"")
-                records = None if trouble else records
-        elif last:
-            return trouble
-        else:
-            select.select([0], [], [], PAUSE_S)  # or until there is word on standard input
+    count_tokens = token_counter(job.tokenizer)
+    with ColumnWriter(Path(job.out)) as out, RecordFile(job.records, job.header) as lines:
+        while True:
+            last = finished()
+            fresh = 0
+            for reader in readers:
+                for record, exchange in records_of(reader.read(), plan, job, count_tokens):
+                    lines.add(record)
+                    if job.debug:
+                        _show(record, exchange, plan)
+                    _add(out, record)
+                    tally.add(record)
+                    fresh += 1
+                counters.row(1 + reader.worker)[Count.DECODED_BYTES] = reader.bytes_read
+            if fresh:
+                out.flush()  # before the next reading may remove what these came from
+                lines.flush()
+            elif last:
+                return lines.trouble
+            else:
+                select.select([0], [], [], PAUSE_S)  # or until there is word on standard input
 
 
 def tidy(job: DecoderJob) -> None:
@@ -147,16 +141,6 @@ def tidy(job: DecoderJob) -> None:
         reader = SpoolReader(Path(job.spool), worker, job.after)
         while reader.exists():
             reader.finish()
-
-
-def _write(file: IO[bytes], line: bytes) -> str:
-    """Append to the records file, at once. What went wrong, "" if nothing: the result does not depend on this file."""
-    try:
-        file.write(line)
-        file.flush()
-    except OSError as error:
-        return f"--records: the file ends early: {error.strerror}"
-    return ""
 
 
 def _add(out: ColumnWriter, record: Record) -> None:
@@ -204,9 +188,7 @@ def main() -> None:
                     time.sleep(LAST_WORDS_S)  # the parent is gone: the workers are writing what they have, and leave
             return bool(over)
 
-        with ColumnWriter(Path(job.out)) as out, Path(job.records or os.devnull).open("wb") as records:
-            write_header(records, job.header)
-            trouble = follow(job, finished, out, records if job.records else None)
+        trouble = follow(job, finished)
         if not lines.closed:  # else nobody has said that the workers have left
             tidy(job)
         times = os.times()

@@ -1,6 +1,5 @@
 """Executing a plan: start all workers at one instant, follow them, stop them by rule or by a person's interrupt, decode what they captured."""
 
-import os
 import select
 import time
 from itertools import count, islice
@@ -12,11 +11,12 @@ from loadstone.bench.decoder import DecoderDone, DecoderJob
 from loadstone.bench.interrupts import Interrupts
 from loadstone.bench.kept import SpoolKeptError
 from loadstone.bench.processes import Processes
+from loadstone.bench.record_file import RecordFile
 from loadstone.engine.counters import Count, Decoded
 from loadstone.engine.gauges import Health
 from loadstone.engine.process import Answer, Order
 from loadstone.engine.settings import Phase
-from loadstone.records import FAILED, ColumnWriter, Record, Records, encode_record
+from loadstone.records import FAILED, ColumnWriter, Record, Records
 from loadstone.report.live import Live, Progress
 
 START_DELAY_NS = 20_000_000  # from the order to the start: every worker has heard it by then
@@ -106,11 +106,11 @@ def write_lost(folder: Path, measured: Measured, lines: str | None) -> None:
     """
     seen = set(measured.records.index.tolist())
     missing = (index for index in count() if index not in seen)
-    with ColumnWriter(folder) as lost, Path(lines or os.devnull).open("ab") as file:
+    with ColumnWriter(folder) as lost, RecordFile(lines) as file:
         for index in islice(missing, max(measured.sent - len(seen), 0)):
             record = Record(index=index, status=FAILED, reason="worker died", error=f"the worker process died: {measured.lost_workers[0]}")
             lost.add(record)
-            file.write(encode_record(record))
+            file.add(record)
 
 
 class _Watch:

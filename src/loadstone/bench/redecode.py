@@ -13,7 +13,7 @@ from loadstone.config import RunConfig
 from loadstone.engine.counters import Counters
 from loadstone.engine.spool_reader import After
 from loadstone.plan import Plan
-from loadstone.records import ColumnWriter, Records, RunHeader, write_header
+from loadstone.records import Records, RunHeader
 
 TOKENIZER_FIELDS = ("model", "tokenizer", "tokenizer_mode", "trust_remote_code")
 
@@ -46,9 +46,9 @@ def redecode(folder: Path, scratch: Path, changes: Mapping[str, Any], *, command
         tokenizer={name: getattr(config, name) for name in TOKENIZER_FIELDS} if manifest.has_tokenizer or config.tokenizer else None,
         debug=config.debug,
     )
-    follow_to_the_end(job)
+    trouble = follow(job, lambda: True)
     records = Records.open(Path(job.out))
-    notes = [*manifest.notes, f"decoded again from {folder}"]
+    notes = [*manifest.notes, f"decoded again from {folder}", *([trouble] if trouble else [])]
     if manifest.sent is None:
         notes.append("the run did not come to its end: requests that were in flight then left no trace, and are counted as not sent")
     elif len(records) < manifest.sent:
@@ -69,17 +69,6 @@ def redecode(folder: Path, scratch: Path, changes: Mapping[str, Any], *, command
         input_texts=plan.texts() if config.save_detailed else None,
         stopped=manifest.stopped,
     )
-
-
-def follow_to_the_end(job: DecoderJob) -> None:
-    """Decode all of a spool that nobody writes any more, in this process."""
-    if job.records is None:
-        with ColumnWriter(Path(job.out)) as out:
-            follow(job, lambda: True, out, None)
-        return
-    with ColumnWriter(Path(job.out)) as out, Path(job.records).open("wb") as records:
-        write_header(records, job.header)
-        follow(job, lambda: True, out, records)
 
 
 def _asked(manifest: Manifest) -> dict[str, Any]:

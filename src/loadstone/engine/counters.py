@@ -30,10 +30,6 @@ class Decoded(IntEnum):
     FAILED = 1
     CANCELLED = 2
     OUTPUT_TOKENS = 3
-    PROMPT_TOKENS = 4
-    TTFT_SUM_NS = 5
-    TTFT_COUNT = 6
-    BYTES = 9
 
 
 ROW = 16
