@@ -170,6 +170,16 @@ class Connection:
         if events != IN or len(data) == READ_BYTES:
             self.more()
 
+    def take(self, data: bytes, stamp: Any) -> None:
+        """What `readable` does with a read, for those that can spare the call."""
+        self.stamps.append(stamp)
+        self.reads.append(data)
+        if self.mode == CHUNKED:
+            if len(data) < 5 or data[-4] == CARRIAGE_RETURN:
+                self.over()
+        else:
+            self.look(data)
+
     def more(self) -> None:
         """There may be more to read, or the end of the connection, of which an edge would not tell again: from now on be told until it is read."""
         if self.index is not None and self.why is None and not self.unsent:
@@ -283,12 +293,6 @@ class UserClockConnection(Connection):
         if not data:
             self.closed()
             return
-        self.stamps.append(now)
-        self.reads.append(data)
-        if self.mode == CHUNKED:
-            if len(data) < 5 or data[-4] == CARRIAGE_RETURN:
-                self.over()
-        else:
-            self.look(data)
+        self.take(data, now)
         if events != IN or len(data) == READ_BYTES:
             self.more()

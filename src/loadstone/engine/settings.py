@@ -33,7 +33,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout_s: float = 21600.0
     idle_timeout_s: float = 0.0  # 0: none
     counters: str  # path of the shared counters
-    close_connections: bool = False  # one connection a request
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):

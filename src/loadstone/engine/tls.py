@@ -10,7 +10,7 @@ import ssl
 import time
 from typing import TYPE_CHECKING
 
-from loadstone.engine.connection import CARRIAGE_RETURN, CHUNKED, CONTROL_BYTES, READ_BYTES, Connection
+from loadstone.engine.connection import CONTROL_BYTES, READ_BYTES, Connection
 from loadstone.engine.poller import IN, IN_EDGE
 from loadstone.engine.settings import Address, Tls
 
@@ -103,13 +103,7 @@ class TlsConnection(Connection):
         self._incoming.write(data)
         plain, closed = self._plain()
         if plain:
-            self.stamps.append(stamp)
-            self.reads.append(plain)
-            if self.mode == CHUNKED:
-                if len(plain) < 5 or plain[-4] == CARRIAGE_RETURN:
-                    self.over()
-            else:
-                self.look(plain)
+            self.take(plain, stamp)
         if closed:
             self.closed()
         elif events != IN or len(data) == READ_BYTES:

@@ -213,7 +213,7 @@ class Worker:
         connection.served += 1
         self.counters[Count.READS] += len(captured.reads)
         self._captured(captured)
-        if reusable and not connection.unsent and not self.job.close_connections:
+        if reusable and not connection.unsent:
             connection.warm = True
             self.pool.free(connection)
         else:
