@@ -9,8 +9,8 @@ from loadstone.records import Record, RunHeader, encode_record, write_header
 
 
 class RecordFile:
-    """Appends records to `path`, a block at a time and unbuffered, so that a killed run leaves what it wrote; None: nothing is written. With a header a
-    new file is begun. What cannot be written is in `trouble`, and the file then ends there: the result does not depend on it.
+    """Appends records to `path`, a block at a time and unbuffered, so that a killed run leaves what it wrote; None: nothing is written. With a header
+    a new file is begun. What cannot be written is in `trouble`, and the file then ends there: the result does not depend on it.
     """
 
     def __init__(self, path: str | None, header: RunHeader | None = None) -> None:
