@@ -38,6 +38,7 @@ LEAST = {
     "prefix_repetition_output_len": 1,
     "spec_bench_output_len": 1,
     "hf_output_len": 1,
+    "retries": 0,
 }
 ABOVE_ZERO = ("request_timeout", "connect_timeout", "ramp_up_start_rps", "ramp_up_end_rps", "duration")
 SHARES = ("min_p", "max_error_rate", "blazedit_min_distance", "blazedit_max_distance")  # from 0 to 1
@@ -46,8 +47,14 @@ CHOICES = {
     "ramp_up_strategy": ("linear", "exponential"),
     "lora_assignment": ("random", "round-robin"),
     "clock": ("auto", "user"),
+    "balance": ("round-robin", "least-loaded"),
+    "connections": ("reuse", "new"),
+    "max_tokens_field": ("max_completion_tokens", "max_tokens"),
 }
-NOT_EMPTY = ("model", "served_model_name", "tokenizer", "dataset_path", "hyperparameter_path", "records", "result_filename", "keep_wire")
+NOT_EMPTY = (
+    *("model", "served_model_name", "tokenizer", "dataset_path", "hyperparameter_path", "records", "result_filename", "keep_wire"),
+    *("template", "uds", "ca_file", "client_cert", "client_key", "server_name"),
+)
 
 
 def check(config: "RunConfig") -> None:
@@ -83,7 +90,9 @@ def _check_ranges(config: "RunConfig") -> None:
 
 
 def _check_texts(config: "RunConfig") -> None:
-    target_of(config.base_url, config.host, config.port)
+    urls: list[str | None] = [*config.base_urls]
+    for url in urls or [None]:
+        target_of(url, config.host, config.port)
     values.headers(config.header)
     for name in NOT_EMPTY:
         _require(config, name, lambda value: value.strip() != "", "a name, not empty")

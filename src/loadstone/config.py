@@ -6,7 +6,7 @@ flag's default. Nothing reads flags after this point.
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,12 +21,21 @@ INFINITE = math.inf
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 
 
+def bearer(key: str) -> dict[str, str]:
+    """The header by which most APIs take a key."""
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One run of `loadstone bench serve`. Raises UsageError from `validated()` when the fields contradict each other."""
 
     # server
     backend: str = "openai-chat"
-    base_url: str | None = None
+    template: str | None = None  # file that describes the API, for backend template
+    base_url: str | list[str] | None = None  # several: requests are shared out among them
+    ip_list: tuple[str, ...] = ()  # host:port of several servers, FastDeploy's way of naming them
+    balance: str = "round-robin"  # round-robin, least-loaded
+    uds: str | None = None  # socket file to connect to instead of host and port
     host: str = "127.0.0.1"
     port: int = 8000
     endpoint: str | None = None
@@ -38,6 +47,14 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout: float = 21600.0  # seconds for one request, from its first byte sent to its end
     connect_timeout: float = 60.0
     idle_timeout: float = 0.0  # seconds without a byte of the reply; 0: none
+    connections: str = "reuse"  # reuse: kept alive; new: one for each request
+    retries: int = 0  # more tries of a request that got no reply, or 429 or 503
+    proxy: str | None = None  # None: as HTTP_PROXY, HTTPS_PROXY and NO_PROXY say; "none": none
+    insecure: bool = False  # do not check certificates
+    ca_file: str | None = None
+    client_cert: str | None = None
+    client_key: str | None = None
+    server_name: str | None = None  # name in the TLS handshake and in the check of the certificate; None: the host's
 
     # tokenizer
     tokenizer: str | None = None
@@ -93,6 +110,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     lora_assignment: str = "random"  # random, round-robin
     logprobs: int | None = None
     use_beam_search: bool = False
+    max_tokens_field: str | None = None
+    pd_metrics: bool = False  # FastDeploy's times of prefill and decoding apart
     ignore_eos: bool = False
     top_p: float | None = None
     top_k: int | None = None
@@ -146,29 +165,41 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
             fields.setdefault("num_prompts", 0)  # --duration instead of --num-prompts
         return _converted(fields, source).validated()
 
-    def target(self) -> Target:
-        """The server that is tested."""
-        return target_of(self.base_url, self.host, self.port)
+    @property
+    def base_urls(self) -> list[str]:
+        """The base URLs that were given, none or several."""
+        return [] if self.base_url is None else [self.base_url] if isinstance(self.base_url, str) else self.base_url
 
-    def request_headers(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The headers that a person asked for, for every call of the run. Authorization comes from the first of --header, --api-key, credentials in
-        the base URL, OPENAI_API_KEY; an empty key sends none.
+    def target(self) -> Target:
+        """The server that is tested; of several, the first."""
+        return target_of(next(iter(self.base_urls), None), self.host, self.port)
+
+    def request_headers(
+        self,
+        headers_for: Callable[[str], dict[str, str]] = bearer,
+        key_variable: str = API_KEY_VARIABLE,
+        environment: Mapping[str, str] = os.environ,
+    ) -> dict[str, str]:
+        """The headers that a person asked for, for every call of the run. The credential is the first of --header Authorization, --api-key, user and
+        password in the base URL, `key_variable` of the environment; an empty key sends none. `headers_for(key)` are the headers that the API wants.
         """
         if any(name.lower() == "authorization" for name in self.header):
-            return dict(self.header)
-        credentials = basic_credentials(self.base_url) if self.api_key is None else None
-        key = (environment.get(API_KEY_VARIABLE, "") if self.api_key is None else self.api_key).strip()
-        check_header_text(key, API_KEY_VARIABLE if self.api_key is None else "--api-key")
-        authorization = credentials or (f"Bearer {key}" if key else "")
-        return {"Authorization": authorization, **self.header} if authorization else dict(self.header)
+            return {**headers_for(""), **self.header}
+        credentials = basic_credentials(next(iter(self.base_urls), None)) if self.api_key is None else None
+        key = (environment.get(key_variable, "") if self.api_key is None else self.api_key).strip()
+        check_header_text(key, key_variable if self.api_key is None else "--api-key")
+        own = {**headers_for(""), "authorization": credentials} if credentials else headers_for(key)
+        return {**own, **self.header}
 
     def public(self) -> dict[str, Any]:
         """The configuration for printing and saving: secrets masked, no infinity (JSON has none; it reads "inf")."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
         fields["header"] = dict.fromkeys(self.header, MASK)
         fields["api_key"] = self.api_key and MASK
-        for name in ("base_url", "host", "endpoint"):
+        for name in ("host", "endpoint", "proxy"):
             fields[name] = fields[name] and public_url(fields[name])
+        urls = [public_url(url) for url in self.base_urls]
+        fields["base_url"] = urls if len(urls) > 1 else urls[0] if urls else None
         return {name: "inf" if value == INFINITE else value for name, value in fields.items()}
 
     def __repr__(self) -> str:

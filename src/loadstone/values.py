@@ -212,6 +212,24 @@ def _kind(value: Any) -> str:
     return names.get(type(value), f"a {type(value).__name__}")
 
 
+def base_url(value: Any) -> Any:
+    """One URL as text; several, none of them twice, as a list."""
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(url, str) for url in found):
+        return value  # the configuration says what is wrong
+    if len(set(found)) < len(found):
+        raise UsageError("--base-url names a server twice: give each server once")
+    return found[0] if len(found) == 1 else found
+
+
+def ip_list(value: Any) -> Any:
+    """host:port texts, separated by commas, or a list of them."""
+    found = value.split(",") if isinstance(value, str) else value
+    return (
+        tuple(item.strip() for item in found if item.strip()) if isinstance(found, list) and all(isinstance(item, str) for item in found) else value
+    )
+
+
 PARSERS: dict[str, Callable[[Any], Any]] = {
     "request_rate": request_rate,
     "burstiness": burstiness,
@@ -222,5 +240,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "metric_percentiles": metric_percentiles,
     "lora_modules": lora_modules,
     "extra_body": extra_body,
+    "base_url": base_url,
+    "ip_list": ip_list,
 }
 """Fields of the configuration that can be written in more than one way, by name."""

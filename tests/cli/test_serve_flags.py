@@ -108,6 +108,20 @@ OWN: dict[str, tuple[str, Any]] = {
     "duration": ("8", 8.0),
     "max-error-rate": ("0.1", 0.1),
     "keep-wire": ("kept", "kept"),
+    "template": ("t.yaml", "t.yaml"),
+    "ip-list": ("a:1,b:2", ("a:1", "b:2")),
+    "balance": ("least-loaded", "least-loaded"),
+    "uds": ("s.sock", "s.sock"),
+    "connections": ("new", "new"),
+    "retries": ("3", 3),
+    "proxy": ("http://127.0.0.1:3128", "http://127.0.0.1:3128"),
+    "insecure": ("", True),
+    "ca-file": ("ca.pem", "ca.pem"),
+    "client-cert": ("c.pem", "c.pem"),
+    "client-key": ("k.pem", "k.pem"),
+    "server-name": ("llm.example", "llm.example"),
+    "max-tokens-field": ("max_tokens", "max_tokens"),
+    "pd-metrics": ("", True),
 }
 NEEDS = {  # flags that cannot stand alone
     "duration": "--max-concurrency 3",
@@ -150,7 +164,7 @@ def test_defaults_in_help_are_the_configurations(flag: Any) -> None:
 
 def test_flags_with_a_default_show_it() -> None:
     silent = [flag.name for flag in FLAGS if not flag.default and flag.kind in ("int", "float", "str")]
-    assert all(getattr(DEFAULTS, name.replace("-", "_")) is None or name == "extra-body" for name in silent)
+    assert all(getattr(DEFAULTS, name.replace("-", "_")) is None or name in ("extra-body", "ip-list") for name in silent)
 
 
 def test_without_flags_the_configuration_is_the_default() -> None:

@@ -29,7 +29,8 @@ words = st.sampled_from(["", "a", "塔", "half \ud83d"])
 def make(index: int, draw: Callable[[Any], Any]) -> Record:
     fields = {name: draw(times) for name in TIMES} | {name: draw(counts) for name in COUNTS} | {name: draw(steps) for name in ROWS_OF}
     fields |= {"status": draw(st.sampled_from(["completed", "failed", "cancelled", "strange"])), "error": draw(texts) or "", "text": draw(texts)}
-    fields |= {"reasoning": draw(texts), "reason": draw(words), "model": draw(words), "token_source": draw(st.none() | words)}
+    spans = draw(st.dictionaries(st.sampled_from(["s_ttft", "s_e2el", "load"]), st.integers(0, 2**40), max_size=3))
+    fields |= {"server_spans": spans, "reasoning": draw(texts), "reason": draw(words), "model": draw(words), "token_source": draw(st.none() | words)}
     return Record(index=index, streamed=draw(st.booleans()), merged_reads=draw(st.integers(0, 9)), **fields)
 
 
@@ -49,7 +50,11 @@ def write(folder: Path, records: Sequence[Record]) -> Path:
 def slow(records: Sequence[Record]) -> list[dict[str, Any]]:
     """What the columns must hold, row by row."""
     names = (*ONE_VALUE, *WORDS, *TEXTS, *ROWS_OF)
-    return [{name: getattr(record, name) for name in names} for record in sorted(records, key=lambda record: record.index)]
+    rows = [{name: getattr(record, name, None) for name in names} for record in sorted(records, key=lambda record: record.index)]
+    for row in rows:
+        row["span_names"] = "\t".join(row["server_spans"]) or None
+        row["server_spans"] = list(row["server_spans"].values())
+    return rows
 
 
 def rows_of(records: Records) -> list[dict[str, Any]]:
@@ -106,7 +111,7 @@ def test_steps_that_fit_take_four_bytes_and_counts_one(folder: Path) -> None:
     sizes = {path.name: path.stat().st_size for path in made.iterdir()}
     assert (sizes["token_ns"], sizes["token_counts"]) == (4 * 102, 102)
     assert (sizes["token_ns.wide"], sizes["token_counts.wide"]) == (16, 16)  # 5 s and 255
-    assert sizes["rows"] == 2 * 184
+    assert sizes["rows"] == 2 * 196
 
 
 def test_a_number_that_fits_no_64_bits_leaves_the_others(folder: Path) -> None:

@@ -1,20 +1,18 @@
 """The API families that loadstone speaks, by the names of --backend. A new one is a file beside this and a line below."""
 
-from collections.abc import Callable
+from importlib import import_module
 
 from loadstone.backends.base import Backend
-from loadstone.backends.openai_chat import OpenAIChat
-from loadstone.backends.openai_completions import OpenAICompletions
 from loadstone.errors import UsageError
 
-# use_beam_search is a field of vLLM's API; the other servers would ignore it and answer without a beam
-_BACKENDS: dict[str, Callable[[], Backend]] = {
-    "openai-chat": OpenAIChat,
-    "openai": OpenAICompletions,
-    "vllm": lambda: OpenAICompletions("vllm"),
-    "lmdeploy": lambda: OpenAICompletions("lmdeploy", beam_search=False),
-    "scalellm": lambda: OpenAICompletions("scalellm", beam_search=False),
-    "sglang": lambda: OpenAICompletions("sglang", beam_search=False),
+# name -> file beside this, whose `backend(name)` makes it: only the one that is used is imported
+_BACKENDS = {
+    "openai-chat": "openai_chat",
+    "openai": "openai_completions",
+    "vllm": "openai_completions",
+    "lmdeploy": "openai_completions",
+    "scalellm": "openai_completions",
+    "sglang": "openai_completions",
 }
 
 
@@ -23,8 +21,11 @@ def names() -> tuple[str, ...]:
     return tuple(_BACKENDS)
 
 
-def get(name: str) -> Backend:
-    """The backend of that name. Raises UsageError listing those there are."""
+def get(name: str, template: str | None = None) -> Backend:
+    """The backend of that name. `template`: the file that describes backend template. Raises UsageError listing those there are."""
     if name not in _BACKENDS:
         raise UsageError(f"unknown backend {name!r}: choose one of {', '.join(_BACKENDS)}")
-    return _BACKENDS[name]()
+    if (template is not None) != (name == "template"):
+        raise UsageError("--backend template and --template FILE go together: the file says how the API is spoken")
+    made: Backend = import_module(f"loadstone.backends.{_BACKENDS[name]}").backend(template if name == "template" else name)
+    return made

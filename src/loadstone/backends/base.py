@@ -32,6 +32,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: int | None = None
     use_beam_search: bool = False
     continuous_usage: bool = False
+    max_tokens_field: str | None = None  # spelling of the wanted length that was asked for; None: the backend's first
+    pd_metrics: bool = False  # ask for the times of prefill and decoding apart
     overrides: dict[str, Any] = {}
 
 
@@ -90,7 +92,7 @@ class Usage(msgspec.Struct, frozen=True):
 class Reply:
     """What is known of one reply while its events are read in order."""
 
-    __slots__ = ("begun", "done", "error", "finish_reason", "finished", "running", "usage")
+    __slots__ = ("begun", "done", "error", "finish_reason", "finished", "running", "server_spans", "so_far", "usage")
 
     def __init__(self) -> None:
         self.error: str | None = None
@@ -100,6 +102,8 @@ class Reply:
         self.usage = Usage()
         self.begun = False  # a token event has come
         self.running: int | None = None  # output tokens so far, by the usage of the last event; None: it had none
+        self.so_far = ""  # the text up to here, for APIs that send it whole again and again
+        self.server_spans: dict[str, int] = {}  # nanoseconds that the server says something took, by name; s_ttft and s_e2el are metrics
 
     def fail(self, error: Any) -> None:
         """The server reported an error: the first one stands. `error` is a text or the API's error object."""
@@ -120,32 +124,57 @@ class Backend(ABC):
 
     name: str
     path: str  # default of --endpoint
+    content_type = "application/json"
+    key_variable = "OPENAI_API_KEY"  # of the environment, for want of --api-key
+    takes_chats = False  # it is sent messages; else a text
+    generates = True  # replies hold tokens; else they are whole, and only their time and the tokens of the input count
+    lines = False  # a stream is a JSON object a line; else server-sent events
+    has_end_mark = True  # a stream says that it is at its end; else that is where its body ends
+    has_stream = has_whole = True  # the forms of reply that can be asked for
     sampling: frozenset[str] = frozenset()  # sampling flags it has
+    max_tokens_fields: tuple[str, ...] = ()  # spellings of the wanted length, for --max-tokens-field; the first is sent unless asked otherwise
     has_ignore_eos = False
     has_beam_search = False
     has_logprobs = False
     has_continuous_usage = False
+    has_pd_metrics = False
 
-    @abstractmethod
+    def path_for(self, options: Options) -> str:
+        """The default of --endpoint, where it depends on the model or on the form of the reply."""
+        return self.path
+
+    def headers(self, key: str) -> dict[str, str]:
+        """What this API wants in the head of each request, with the credential `key` ("": there is none)."""
+        return {"authorization": f"Bearer {key}"} if key else {}
+
     def body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
-        """The JSON body of one request, before `options.overrides` are merged over it."""
+        """The JSON body of one request, before `options.overrides` are merged over it. Raises UsageError for a prompt it cannot be sent."""
+        raise NotImplementedError
 
-    @abstractmethod
     def read(self, event: Event, reply: Reply) -> Emission | None:
         """What one event of a stream means: an Emission if it is a token event, else None. May update `reply`.
 
         Raises ValueError, naming the payload, when the event is not what this API sends.
         """
+        raise ValueError(f"an event of a stream, which this API does not send: {excerpt(event.data)}")
 
     @abstractmethod
     def read_whole(self, document: dict[str, Any], reply: Reply) -> Emission | None:
         """What a reply that is one JSON document means."""
+
+    def is_whole(self, line: bytes) -> bool:
+        """Whether a reply of one line is a whole document, not a stream of one event; asked where `lines` is set."""
+        return False
 
     def read_many(self, frames: Frames, reply: Reply) -> Batch | None:
         """The same as `read` over all events of a reply that ended in [DONE] (left out here), faster; None, with `reply` untouched, when a frame is
         none, or when it must be read event by event.
         """
         return None
+
+    def payload(self, prompt: Prompt, options: Options) -> bytes:
+        """The whole body of one request as it is sent."""
+        return encode(self, prompt, options)
 
     def check(self, options: Options) -> None:
         """Raises UsageError when the run asks for something that this API has not."""
@@ -154,6 +183,9 @@ class Backend(ABC):
             "--use-beam-search": options.use_beam_search and not self.has_beam_search,
             "--logprobs": options.logprobs is not None and not self.has_logprobs,
             "--continuous-usage-stats": options.continuous_usage and not self.has_continuous_usage,
+            "--pd-metrics": options.pd_metrics and not self.has_pd_metrics,
+            "--no-stream-request": not options.stream and not self.has_whole,
+            f"--max-tokens-field {options.max_tokens_field}": options.max_tokens_field not in (None, *self.max_tokens_fields),
         }
         asked |= {"--" + name.replace("_", "-"): True for name in options.sampling if name not in self.sampling}
         if missing := [flag for flag, lacks in asked.items() if lacks]:
@@ -163,7 +195,7 @@ class Backend(ABC):
             )
 
 
-MAX_TOKENS = {"max_tokens", "max_completion_tokens"}
+MAX_TOKENS = {"max_tokens", "max_completion_tokens"}  # spellings of one field
 
 
 def merge(body: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

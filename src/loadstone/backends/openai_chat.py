@@ -16,12 +16,18 @@ from loadstone.backends.openai_body import fields
 class OpenAIChat(OpenAI):
     name = "openai-chat"
     path = "/v1/chat/completions"
+    takes_chats = True
+    max_tokens_fields = ("max_completion_tokens", "max_tokens")
 
     def body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
         messages = prompt.messages if prompt.messages is not None else [{"role": "user", "content": prompt.text}]
         body: dict[str, Any] = {"model": prompt.model or options.model, "messages": messages}
         if prompt.output_tokens is not None:
-            body["max_completion_tokens"] = prompt.output_tokens
+            body[options.max_tokens_field or self.max_tokens_fields[0]] = prompt.output_tokens
         if options.logprobs is not None:
             body |= {"logprobs": True, "top_logprobs": options.logprobs}
         return merge(body | fields(options), prompt.extra)
+
+
+def backend(_name: str) -> OpenAIChat:
+    return OpenAIChat()

@@ -14,6 +14,7 @@ from loadstone.errors import UsageError
 
 class OpenAICompletions(OpenAI):
     path = "/v1/completions"
+    max_tokens_fields = ("max_tokens",)
 
     def __init__(self, name: str = "openai", beam_search: bool = True) -> None:
         """`name` is what the person called it; not every server that speaks this API has beam search."""
@@ -29,3 +30,8 @@ class OpenAICompletions(OpenAI):
         if options.logprobs is not None:
             body["logprobs"] = options.logprobs
         return merge(body | fields(options), prompt.extra)
+
+
+def backend(name: str) -> OpenAICompletions:
+    """use_beam_search is a field of vLLM's API; other servers would ignore it and answer without a beam."""
+    return OpenAICompletions(name, beam_search=name in ("openai", "vllm"))

@@ -40,6 +40,7 @@ class DecoderJob(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     after: After
     backend: str
+    template: str | None = None
     request_id_prefix: str
     target: str
     keep_text: bool
@@ -62,7 +63,7 @@ def records_of(
     exchanges: Iterator[Exchange], plan: Plan, job: DecoderJob, count_tokens: Callable[[str], int] | None
 ) -> Iterator[tuple[Record, Exchange]]:
     """Exchanges as records, completed by what the plan knows of them."""
-    backend = get(job.backend)
+    backend = get(job.backend, job.template)
     for exchange in exchanges:
         record = decode(exchange, backend, count_tokens=count_tokens, keep_text=job.keep_text)
         planned = plan[exchange.index % len(plan)]

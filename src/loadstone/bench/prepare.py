@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from loadstone import plan as plans
-from loadstone.backends.base import Backend, Options, encode
+from loadstone.backends.base import Backend, Options
 from loadstone.config import RunConfig, load_hyperparameters
 from loadstone.engine.settings import Address, Job, Tls
 from loadstone.errors import NotReadyError
@@ -54,6 +54,8 @@ def options_of(config: RunConfig, model: str) -> Options:
         logprobs=config.logprobs,
         use_beam_search=config.use_beam_search,
         continuous_usage=config.continuous_usage_stats,
+        max_tokens_field=config.max_tokens_field,
+        pd_metrics=config.pd_metrics,
         overrides=load_hyperparameters(config),
     )
 
@@ -66,7 +68,7 @@ def measured_plan(config: RunConfig, folder: Path, backend: Backend, options: Op
     config = msgspec.structs.replace(config, num_prompts=REPEATED if repeat else config.num_prompts if offsets is None else len(offsets))
     workload = load_workload(config, tokenizer)
     plan = plans.build(
-        folder, workload.prompts, offsets, lambda prompt: encode(backend, prompt, options), model=options.model, keep_texts=config.save_detailed
+        folder, workload.prompts, offsets, lambda prompt: backend.payload(prompt, options), model=options.model, keep_texts=config.save_detailed
     )
     last = plan.due_ns(len(plan) - 1) if len(plan) else NONE
     notes = [*workload.notes, f"the {len(plan)} prompts were sent again and again until the time was over"] if repeat else workload.notes
@@ -88,7 +90,7 @@ def _offsets(process: ArrivalProcess, config: RunConfig) -> list[int]:
 def warm_up_plan(config: RunConfig, count: int, folder: Path, backend: Backend, options: Options, tokenizer: Tokenizer | None) -> Plan:
     """The plan of `count` requests that are not measured: of the same kind, from another seed, in a closed loop, by the run's own model."""
     other = msgspec.structs.replace(config, num_prompts=count, seed=config.seed ^ WARM_UP_SEED, shuffle=True, no_oversample=False)
-    return plans.build(folder, load_workload(other, tokenizer).prompts, None, lambda prompt: encode(backend, prompt, options), model=options.model)
+    return plans.build(folder, load_workload(other, tokenizer).prompts, None, lambda prompt: backend.payload(prompt, options), model=options.model)
 
 
 def connections_for(config: RunConfig, requests: int) -> int:

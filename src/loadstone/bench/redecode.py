@@ -34,6 +34,7 @@ def redecode(folder: Path, scratch: Path, changes: Mapping[str, Any], *, command
         workers=manifest.workers,
         after=After.KEEP,
         backend=config.backend,
+        template=config.template,
         request_id_prefix=config.request_id_prefix,
         target=manifest.target,
         keep_text=config.save_detailed or config.records is not None,

@@ -45,25 +45,25 @@ def with_model(config: RunConfig, tell: Callable[[str], None]) -> RunConfig:
     if config.model is not None:
         return config
     target = config.target()
-    server = Server(target, request_headers(config), tls_context(target))
+    server = Server(target, request_headers(config, backends.get(config.backend, config.template)), tls_context(target))
     return msgspec.structs.replace(config, model=server.model(config.ready_check_timeout_sec, tell))
 
 
 class _Run:
     def __init__(self, config: RunConfig, command: list[str], live: Live) -> None:
         self.command, self.live = command, live
-        self.backend = backends.get(config.backend)
+        self.backend = backends.get(config.backend, config.template)
         config = with_model(config, live.say)
         self.config = config = msgspec.structs.replace(config, workers=workers_for(config))
         self.target = config.target()
-        self.endpoint = config.endpoint or self.backend.path
-        self.headers = request_headers(config)
+        self.options = options_of(config, config.served_model_name or config.model or "")
+        self.endpoint = config.endpoint or self.backend.path_for(self.options)
+        self.headers = request_headers(config, self.backend)
         self.server = Server(self.target, self.headers, tls_context(self.target))
         self.clock = "kernel" if KERNEL_STAMPS and config.clock != "user" else "user"
 
     def go(self) -> Result:
-        config = self.config
-        options = options_of(config, config.served_model_name or config.model or "")
+        config, options = self.config, self.options
         self.backend.check(options)
         tokenizer, note = load_tokenizer(config)
         addresses = resolve(self.target)
@@ -171,6 +171,7 @@ class _Run:
             workers=config.workers,
             after=After.COMPRESS if config.keep_wire else After.REMOVE,
             backend=config.backend,
+            template=config.template,
             request_id_prefix=config.request_id_prefix,
             target=self.target.url_of(""),
             keep_text=config.save_detailed or config.records is not None,

@@ -22,10 +22,10 @@ PROBE_S = 60.0  # for a question that needs no generation
 HOPELESS = {400, 401, 403, 404, 405, 410, 413, 415, 422, 501}  # the server has understood, and will not
 
 
-def request_headers(config: RunConfig) -> dict[str, str]:
-    """The headers of every call of the run, by their names in small letters; those a person asked for win over our own."""
-    own = {"user-agent": f"loadstone/{__version__}", "accept": "*/*", "content-type": "application/json"}
-    return own | {name.lower(): value for name, value in config.request_headers().items()}
+def request_headers(config: RunConfig, backend: Backend) -> dict[str, str]:
+    """The headers of every call of the run, by their names in small letters; those a person asked for win over our own and the backend's."""
+    own = {"user-agent": f"loadstone/{__version__}", "accept": "*/*", "content-type": backend.content_type}
+    return own | {name.lower(): value for name, value in config.request_headers(backend.headers, backend.key_variable).items()}
 
 
 REMEDIES = {

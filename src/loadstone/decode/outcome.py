@@ -39,8 +39,10 @@ class Outcome(NamedTuple):
     error: str = ""
 
 
-def outcome(exchange: Exchange, response: Response, reading: Reading | None) -> Outcome:
-    """The verdict. `reading` is None for a reply whose body says nothing about tokens (no head, or a status other than 2xx)."""
+def outcome(exchange: Exchange, response: Response, reading: Reading | None, has_end_mark: bool = True) -> Outcome:
+    """The verdict. `reading` is None for a reply whose body says nothing about tokens (no head, or a status other than 2xx). `has_end_mark`: this
+    API's streams say when they are at their end; else a token and the proper end of the body have to do.
+    """
     if exchange.end == End.NOT_SENT:
         return _transport(exchange, response)
     if exchange.sent_ns is not None and len(exchange.stamps_ns) and int(exchange.stamps_ns[0]) < exchange.sent_ns - CLOCK_ERROR_NS:
@@ -60,9 +62,11 @@ def outcome(exchange: Exchange, response: Response, reading: Reading | None) -> 
             return Outcome(COMPLETED)
     if exchange.end == End.CANCELLED or not _ended(exchange, response):
         return _transport(exchange, response)
-    if reading is not None and reading.reply.finished:
+    if reading is not None and (reading.reply.finished or (reading.reply.begun and not has_end_mark)):
         return Outcome(COMPLETED)
-    return Outcome(FAILED, "incomplete", "the stream ended without [DONE] and without a finish_reason")
+    if not has_end_mark:
+        return Outcome(FAILED, "incomplete", "the stream ended without a token")
+    return Outcome(FAILED, "incomplete", "the stream ended without its end mark ([DONE] or a finish_reason)")
 
 
 def _ended(exchange: Exchange, response: Response) -> bool:

@@ -3,10 +3,12 @@
 Three ways in: a stream event by event (`stream`, the reference), the common shape of stream at once (`plain_stream`), one JSON document (`document`).
 """
 
+from collections.abc import Iterable
+
 import msgspec
 import numpy as np
 
-from loadstone.backends.base import Backend, Reply, json_object
+from loadstone.backends.base import Backend, Event, Reply, json_object
 from loadstone.backends.frames import AFTER, BEFORE, Frames
 from loadstone.decode import sse
 from loadstone.decode.body import Chunks, Offsets
@@ -36,6 +38,8 @@ def read(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = False
     """The reading of a body. `ended`: it came to its proper end, so a last event without its blank line is taken too; `end_mark_only`: it did not,
     but the end mark is taken so. `chunks`: the body as its server cut it, if that is known.
     """
+    if backend.lines:
+        return lines(body, backend, ended)
     start = body.removeprefix(sse.BOM)[:64].lstrip()
     if start[:1] in (b"{", b"["):  # no line of an event stream that says anything begins so, whatever the content type claims
         return document(body, backend)
@@ -43,11 +47,30 @@ def read(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = False
 
 
 def stream(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = False) -> Reading:
-    """Event by event, until the end mark, an error or an event that cannot be read."""
+    """Server-sent events one by one, until the end mark, an error or an event that cannot be read."""
     events, ends, tail = sse.parse(body)
     if tail is not None and (ended or (end_mark_only and tail.data.strip() == _DONE)):
         events.append(tail)
         ends.append(len(body))
+    return _one_by_one(zip(events, ends, strict=True), backend)
+
+
+def lines(body: bytes, backend: Backend, ended: bool) -> Reading:
+    """A JSON object a line; a last line without its end is taken if the body came to its own. A body of one line is a document if the backend takes
+    it for one.
+    """
+    events: list[tuple[Event, int]] = []
+    end = 0
+    for line in body.splitlines(keepends=True):
+        end += len(line)
+        if line.strip() and (ended or line.endswith((b"\n", b"\r"))):
+            events.append((Event(line.strip()), end))
+    if len(events) == 1 and ended and backend.is_whole(events[0][0].data):
+        return document(body, backend)
+    return _one_by_one(events, backend)
+
+
+def _one_by_one(events: Iterable[tuple[Event, int]], backend: Backend) -> Reading:
     reply = Reply()
     reading = Reading(reply=reply)
     token_ends: list[int] = []
@@ -56,7 +79,7 @@ def stream(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = Fal
     tool_calls: list[str] = []
     running: list[int] = []
     server_ns: list[int] = []
-    for event, end in zip(events, ends, strict=True):
+    for event, end in events:
         try:
             emission = backend.read(event, reply)
         except ValueError as error:

@@ -26,7 +26,7 @@ def decode(exchange: Exchange, backend: Backend, *, count_tokens: Callable[[str]
     if response.status is not None and 200 <= response.status < 300:
         at_end = response.complete or (response.until_close and exchange.end == End.COMPLETE)
         reading = read(response.body, backend, at_end and not response.fault, exchange.end == End.OPEN_AFTER_DONE, response.chunks)
-    verdict = outcome(exchange, response, reading)
+    verdict = outcome(exchange, response, reading, backend.has_end_mark)
     record = Record(
         index=exchange.index,
         status=verdict.status,
@@ -43,13 +43,16 @@ def decode(exchange: Exchange, backend: Backend, *, count_tokens: Callable[[str]
     if len(exchange.stamps_ns) > response.first_read:
         record.first_byte_ns = int(exchange.stamps_ns[response.first_read])
     if reading is not None:
-        _fill(record, reading, exchange, response.reads_of(reading.ends), count_tokens, keep_text)
+        _fill(record, reading, exchange, response.reads_of(reading.ends), count_tokens if backend.generates else None, keep_text)
+        if not backend.generates:
+            record.output_tokens = record.token_source = None
     return record
 
 
 def _fill(record: Record, reading: Reading, exchange: Exchange, reads: Offsets, count_tokens: Callable[[str], int] | None, keep_text: bool) -> None:
     record.streamed = reading.streamed
     record.finish_reason = reading.reply.finish_reason
+    record.server_spans = reading.reply.server_spans
     if keep_text:
         record.text, record.reasoning = reading.text, reading.reasoning
     if len(reads) and exchange.sent_ns is not None:

@@ -1,8 +1,8 @@
-"""The server's own times, from FastDeploy's `arrival_time` in each event: seconds since the server received the request.
+"""The server's own times: of each event, as FastDeploy's `arrival_time` tells them, or of the whole reply, as Ollama's and llama.cpp's durations do.
 
-S_TTFT = server time of the first token event. S_ITL = gaps between the server times of neighbouring token events (by event, also where running
-usage is known). S_E2EL = server time of the last token event. S_DECODE = (output tokens - 1) / (last - first server time), in tokens/s. Compared
-with TTFT and E2EL they show what the network and the client add.
+S_TTFT = server time of the first token event, or the server's span of that name. S_E2EL = server time of the last token event, or the span of that
+name. S_ITL = gaps between the server times of neighbouring token events (by event, also where running usage is known). S_DECODE, in tokens/s, =
+(output tokens - 1) / (last - first server time). Compared with TTFT and E2EL they show what the network and the client add.
 
 Absent (nan) on a server that sends no such times (they are never copied from the client's clock), for replies that were not streamed, and for failed
 and cancelled requests; S_DECODE also with fewer than two output tokens or when both times are the same.
@@ -45,14 +45,14 @@ def s_decode(records: Records) -> Spans:
 
 
 def _server_time(records: Records, last: bool) -> Spans:
-    """The last server time of each request, or the first."""
-    times = np.full(len(records), np.nan)
+    """The last server time of each request, or the first; else what the server says of its span."""
+    times = records.server_span("s_e2el" if last else "s_ttft")
     if not records.server_rows[-1]:
         return times
     for places, block in records.blocks():
         rows = block.server_rows
         told: Mask = block.completed & block.streamed & (np.diff(rows) > 0)
-        found = np.full(len(block), np.nan)
+        found = times[places]
         found[told] = block.server_ns[(rows[1:] - 1 if last else rows[:-1])[told]]
         times[places] = found
     return times

@@ -71,6 +71,7 @@ def summarise(
         sent_rate=event_rate(records.sent_ns),
         goodput=goodput(records, slos_ms, open_loop) if slos_ms else None,
         distributions=_distributions(records, [*percentiles, *ALWAYS], open_loop),
+        server_spans=_server_spans(records, [*percentiles, *ALWAYS]),
         itl_basis=itl_basis(records),
         token_source=_sources(records, records.token_source),
         prompt_token_source=_sources(records, records.prompt_token_source),
@@ -94,6 +95,11 @@ def _distributions(records: Records, percentiles: Sequence[str], open_loop: bool
         elif metric.samples:
             found[name] = distribution(name, metric.unit, metric.samples(records), percentiles, per_unit)
     return found
+
+
+def _server_spans(records: Records, percentiles: Sequence[str]) -> dict[str, Distribution]:
+    names = dict.fromkeys(name for names in records.span_names.counts(records.completed) if names for name in names.split("\t"))
+    return {name: distribution(name, MS, records.server_span(name), percentiles, 1e6) for name in names if name not in METRICS}
 
 
 def _values(gaps: Callable[[Records], Iterator[Gaps]], records: Records) -> Iterator[Samples]:

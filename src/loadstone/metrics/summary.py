@@ -70,6 +70,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     distributions: dict[
         str, Distribution
     ] = {}  # by metric name, from sent; response_ttft, response_e2el and queue_delay from planned, open loop only
+    server_spans: dict[str, Distribution] = {}  # what servers say took how long, by their names for it, less those that are metrics
     itl_basis: str = "event"  # token, event
     token_source: dict[str, int] = {}  # completed requests by where their output token count came from
     prompt_token_source: dict[str, int] = {}

@@ -18,7 +18,7 @@ class Buffer:
         self.texts = bytearray()
         self.words: dict[str | None, int] = {None: 0}
         self.row_count = 0  # rows that are here
-        self._token_end = self._count_end = self._server_end = self._texts_at = 0
+        self._token_end = self._count_end = self._server_end = self._span_end = self._texts_at = 0
 
     def drain(self) -> None:
         """Forget rows, values and texts, which somebody has saved; the table of words stays."""
@@ -32,6 +32,8 @@ class Buffer:
         r, code = record, self._code
         tokens, counts, server = array("q", r.token_ns), array("q", r.token_counts), array("q", r.server_ns)
         token_end, count_end, server_end = self._token_end + len(tokens), self._count_end + len(counts), self._server_end + len(server)
+        spans = array("q", r.server_spans.values())
+        span_end = self._span_end + len(spans)
         texts, sizes = b"", (0, NO_TEXT, NO_TEXT)
         if r.error or r.text is not None or r.reasoning is not None:
             parts = [None if text is None else text.encode("utf-8", "surrogatepass") for text in (r.error, r.text, r.reasoning)]
@@ -56,6 +58,7 @@ class Buffer:
                 token_end,
                 count_end,
                 server_end,
+                span_end,
                 self._texts_at,
                 *sizes,
                 code(r.status),
@@ -63,16 +66,17 @@ class Buffer:
                 code(r.token_source),
                 code(r.prompt_token_source),
                 code(r.model),
+                code("\t".join(r.server_spans) or None),
                 r.merged_reads,
                 r.streamed,
             )
         except struct_error as error:
             raise OverflowError(f"record {r.index} has a number that fits no 64 bits: {error}") from None
         self.rows += row
-        for name, more in zip(RAGGED, (tokens, counts, server), strict=True):
+        for name, more in zip(RAGGED, (tokens, counts, server, spans), strict=True):
             self.values[name] += more
         self.texts += texts
-        self._token_end, self._count_end, self._server_end = token_end, count_end, server_end
+        self._token_end, self._count_end, self._server_end, self._span_end = token_end, count_end, server_end, span_end
         self._texts_at += len(texts)
         self.row_count += 1
 

@@ -24,8 +24,8 @@ class Records:
     """Records in columns, in plan order. Row i of every column is the same request.
 
     Times are int64 nanoseconds with ABSENT for none; token counts are floats with nan for none. Ragged columns (`token_ns`, `token_counts`,
-    `server_ns`) are one flat array and `*_rows`, n + 1 offsets: row i is flat[rows[i]:rows[i + 1]]. `token_gaps` and `server_gaps` are the steps
-    within each row, the first value of a row being its first time.
+    `server_ns`, `server_spans`) are one flat array and `*_rows`, n + 1 offsets: row i is flat[rows[i]:rows[i + 1]]. `token_gaps` and `server_gaps`
+    are the steps within each row, the first value of a row being its first time.
 
     The columns of one value a request are in memory, about 160 bytes a request; repeated texts are codes, other texts stay where they lie. So do the
     ragged columns: they are read when their attribute is first asked for, and are then whole in memory. Whoever must do with little goes through
@@ -51,11 +51,13 @@ class Records:
     token_source: Words
     prompt_token_source: Words
     model: Words
+    span_names: Words  # of the values in server_spans, tabs between them
     streamed: NDArray[np.bool_]
     merged_reads: Times
     token_rows: Times
     token_count_rows: Times
     server_rows: Times
+    span_rows: Times
     error: Sequence[str]
     text: Sequence[str | None]
     reasoning: Sequence[str | None]
@@ -132,6 +134,20 @@ class Records:
     def server_gaps(self) -> Times:
         """Each of `server_ns` less the one before it in its row; the first of a row as it is."""
         return self._flat("server_ns", self.server_rows)
+
+    @cached_property
+    def server_spans(self) -> Times:
+        """Nanoseconds that servers said something took, in the order of `span_names`."""
+        return self._flat("server_spans", self.span_rows)
+
+    def server_span(self, name: str) -> Spans:
+        """What each request's server said of one span, in nanoseconds; nan where it said nothing, and for requests that did not complete."""
+        found = np.full(len(self), np.nan)
+        for names in self.span_names.counts(self.completed):
+            if names and name in (listed := names.split("\t")):
+                rows = self.span_names.equal(names) & self.completed
+                found[rows] = self.server_spans[self.span_rows[:-1][rows] + listed.index(name)]
+        return found
 
     def between(self, start: Times, end: Times) -> Spans:
         """`end - start` in nanoseconds, nan where either is absent or the request did not complete."""

@@ -1,7 +1,7 @@
 """The layout of records in columns: what one row holds, in memory and in the file `rows` of a column folder. Described in docs/records.md.
 
-A row has a fixed size. Values of which a request has many (`token_ns`, `token_counts`, `server_ns`) and texts lie in files of their own; the row says
-where its share of them ends or begins.
+A row has a fixed size. Values of which a request has many (`token_ns`, `token_counts`, `server_ns`, `server_spans`) and texts lie in files of their
+own; the row says where its share of them ends or begins.
 """
 
 import struct
@@ -18,9 +18,9 @@ NO_TEXT = -1  # the size of a text that is None
 
 TIMES = ("planned_ns", "sent_ns", "first_byte_ns", "first_token_ns", "first_output_ns", "last_token_ns", "end_ns")
 COUNTS = ("prompt_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "local_prompt_tokens", "wanted_output_tokens")
-WORDS = ("status", "reason", "token_source", "prompt_token_source", "model")  # repeated texts: a code into one table
+WORDS = ("status", "reason", "token_source", "prompt_token_source", "model", "span_names")  # repeated texts: a code into one table
 TEXTS = ("error", "text", "reasoning")  # one after the other from `texts_at`
-ROWS_OF = {"token_ns": "token_rows", "token_counts": "token_count_rows", "server_ns": "server_rows"}
+ROWS_OF = {"token_ns": "token_rows", "token_counts": "token_count_rows", "server_ns": "server_rows", "server_spans": "span_rows"}
 RAGGED = tuple(ROWS_OF)
 
 _FIELDS = (

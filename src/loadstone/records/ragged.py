@@ -27,7 +27,12 @@ class Form(NamedTuple):
         return int(np.iinfo(self.dtype).max)
 
 
-FORMS = {"token_ns": Form(np.dtype("<u4"), True), "token_counts": Form(np.dtype("u1"), False), "server_ns": Form(np.dtype("<u4"), True)}
+FORMS = {
+    "token_ns": Form(np.dtype("<u4"), True),
+    "token_counts": Form(np.dtype("u1"), False),
+    "server_ns": Form(np.dtype("<u4"), True),
+    "server_spans": Form(np.dtype("<u4"), False),
+}
 
 
 def steps_of(values: Times, starts: Times) -> Times:

@@ -39,6 +39,7 @@ class Record(msgspec.Struct, kw_only=True):
     text: str | None = None
     reasoning: str | None = None
     server_ns: list[int] = []  # the server's own time of each token event, from when it received the request
+    server_spans: dict[str, int] = {}  # nanoseconds that the server says something took, by its name for it
     worker: int = 0
     target: str = ""
     model: str = ""

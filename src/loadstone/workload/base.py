@@ -15,11 +15,15 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
     `text` is what a completions API is sent and what the result file calls the input text. `messages` is a whole chat conversation; without it a
     chat API is sent `text` as one user message. `extra` are fields of the data set's row that go into the request body as they are (they override
-    the run's sampling flags; --hyperparameter-path and --extra-body override them).
+    the run's sampling flags; --hyperparameter-path and --extra-body override them). `texts` are several inputs of one request: a batch to embed, or
+    the documents to rank by the query `text`. `token_ids` are the prompt as tokens; `audio` is the file to transcribe.
     """
 
     text: str = ""
     messages: list[dict[str, Any]] | None = None
+    texts: list[str] | None = None
+    token_ids: list[int] | None = None
+    audio: str | None = None
     prompt_tokens: int | None = None  # local count, None where no tokenizer counted
     output_tokens: int | None = None  # the most tokens wanted; None leaves it to the server
     extra: dict[str, Any] = {}
