@@ -168,7 +168,7 @@ def test_errors_of_a_mapping_name_the_source_and_the_key(mapping: dict[str, Any]
 
 
 SECRETS = RunConfig(
-    base_url="https://me:hunter2@h:1/v1", header={"Authorization": "Bearer k-123"}, api_key="k-456", endpoint="/v1/chat?api-key=k-789&version=1"
+    base_url="https://me:hunter2@h:1/v1", header={"authorization": "Bearer k-123"}, api_key="k-456", endpoint="/v1/chat?api-key=k-789&version=1"
 )
 
 
@@ -193,21 +193,21 @@ def test_repr_holds_no_secret() -> None:
     [
         ({}, {}, {}),
         ({}, {"OPENAI_API_KEY": ""}, {}),
-        ({}, {"OPENAI_API_KEY": "k-1\n"}, {"Authorization": "Bearer k-1"}),
-        ({"api_key": "k-2"}, {"OPENAI_API_KEY": "k-1"}, {"Authorization": "Bearer k-2"}),
+        ({}, {"OPENAI_API_KEY": "k-1\n"}, {"authorization": "Bearer k-1"}),
+        ({"api_key": "k-2"}, {"OPENAI_API_KEY": "k-1"}, {"authorization": "Bearer k-2"}),
         ({"api_key": ""}, {"OPENAI_API_KEY": "k-1"}, {}),
         ({"header": {"authorization": "Token t", "X-A": "1"}}, {"OPENAI_API_KEY": "k-1"}, {"authorization": "Token t", "X-A": "1"}),
-        ({"header": {"X-A": "1"}}, {"OPENAI_API_KEY": "k-1"}, {"Authorization": "Bearer k-1", "X-A": "1"}),
-        ({"base_url": "http://me:p%40ss@h"}, {"OPENAI_API_KEY": "k-1"}, {"Authorization": "Basic bWU6cEBzcw=="}),  # me:p@ss
+        ({"header": {"X-A": "1"}}, {"OPENAI_API_KEY": "k-1"}, {"authorization": "Bearer k-1", "X-A": "1"}),
+        ({"base_url": "http://me:p%40ss@h"}, {"OPENAI_API_KEY": "k-1"}, {"authorization": "Basic bWU6cEBzcw=="}),  # me:p@ss
     ],
 )
 def test_the_key_goes_into_one_authorization_header(fields: dict[str, Any], environment: dict[str, str], headers: dict[str, str]) -> None:
-    assert RunConfig(**fields).request_headers(environment) == headers
+    assert RunConfig(**fields).request_headers(environment=environment) == headers
 
 
 def test_a_key_that_is_no_header_value_is_refused_and_not_shown() -> None:
     with pytest.raises(UsageError, match="OPENAI_API_KEY") as caught:
-        RunConfig().request_headers({"OPENAI_API_KEY": "k-1\nk-2"})
+        RunConfig().request_headers(environment={"OPENAI_API_KEY": "k-1\nk-2"})
     assert "k-1" not in str(caught.value)
 
 
