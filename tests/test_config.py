@@ -168,7 +168,7 @@ def test_errors_of_a_mapping_name_the_source_and_the_key(mapping: dict[str, Any]
 
 
 SECRETS = RunConfig(
-    base_url="https://me:hunter2@h:1/v1", header={"authorization": "Bearer k-123"}, api_key="k-456", endpoint="/v1/chat?api-key=k-789&version=1"
+    base_url="https://me:hunter2@h:1/v1", header={"Authorization": "Bearer k-123"}, api_key="k-456", endpoint="/v1/chat?api-key=k-789&version=1"
 )
 
 
