@@ -1,5 +1,6 @@
 """Running one client against the truth server, each on a core of its own where there are two, and what the client then cost."""
 
+import compileall
 import os
 import resource
 import select
@@ -14,6 +15,7 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
+import loadstone
 from loadstone.records import Record, read_records
 
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
@@ -64,8 +66,9 @@ def truth_server(program: Path, step_us: int, log: Path) -> Iterator[TruthServer
 
 def run_client(command: Sequence[str | Path], *, free: bool = False) -> Ran:
     """Run `command` to its end on the cores that the server leaves (`free`: on any). Ends the program with the command's own words if it fails."""
+    compileall.compile_dir(str(Path(loadstone.__file__).parent), quiet=2)  # as an installed package is
+    environment = {name: value for name, value in os.environ.items() if name not in ("OPENAI_API_KEY", "PYTHONDONTWRITEBYTECODE")}
     before, begun_ns = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic_ns()
-    environment = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment, preexec_fn=None if free else pinned(CORES[:-1])
