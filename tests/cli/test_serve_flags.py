@@ -184,7 +184,7 @@ def test_help_fits_eighty_columns_and_lists_what_works(monkeypatch: pytest.Monke
     listed = {flag.name for flag in LISTED}
     shown = {line.split()[0].removeprefix("--") for line in text.splitlines() if line.startswith("  --")}
     assert shown == listed | {"config"}
-    assert "sonnet" not in text and "tgi" not in text
+    assert "blazedit" not in text
 
 
 def test_names_shown_are_those_that_work() -> None:

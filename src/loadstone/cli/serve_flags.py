@@ -6,7 +6,7 @@ Nothing here may import the configuration or a room: help and completion must be
 from typing import NamedTuple
 
 BACKENDS = ("openai-chat", "openai", "vllm", "lmdeploy", "scalellm", "sglang")  # those that work
-DATASETS = ("random", "custom", "sharegpt", "EB", "EBChat")
+DATASETS = ("random", "custom", "sharegpt", "EB", "EBChat", "sonnet", "prefix_repetition", "spec_bench")
 
 
 class Flag(NamedTuple):

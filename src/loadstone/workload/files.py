@@ -44,6 +44,15 @@ def json_list(config: RunConfig) -> list[Any]:
     return entries
 
 
+def read_text(config: RunConfig) -> tuple[Path, str]:
+    """--dataset-path as text, in UTF-8."""
+    path, data = _read(config)
+    try:
+        return path, data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the data set {path} (--dataset-path) is no UTF-8 text: {error.reason} at byte {error.start}") from None
+
+
 def _read(config: RunConfig) -> tuple[Path, bytes]:
     if not config.dataset_path:
         raise UsageError(f"--dataset-name {config.dataset_name} needs --dataset-path FILE")

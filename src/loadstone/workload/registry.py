@@ -18,6 +18,9 @@ DATA_SETS = {  # name -> file in this folder, whose `load` makes the workload
     "sharegpt": "sharegpt",
     "EB": "eb",
     "EBChat": "ebchat",
+    "sonnet": "sonnet",
+    "prefix_repetition": "prefix_repetition",
+    "spec_bench": "spec_bench",
 }
 
 
