@@ -59,8 +59,8 @@ def test_the_file_must_be_given_be_there_be_a_file_and_hold_something(data_file,
 
 
 def test_names_of_data_sets():
-    assert names() == ["random", "custom", "sharegpt", "EB", "EBChat"]
-    with pytest.raises(UsageError, match="burstgpt: there is no such data set; there are random, custom, sharegpt, EB, EBChat"):
+    assert names() == ["random", "custom", "sharegpt", "EB", "EBChat", "sonnet", "prefix_repetition", "spec_bench"]
+    with pytest.raises(UsageError, match="burstgpt: there is no such data set; there are random, custom, sharegpt, EB, EBChat, sonnet, "):
         load(None, "burstgpt")
 
 

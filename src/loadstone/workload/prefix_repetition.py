@@ -1,8 +1,8 @@
 """prefix_repetition: few prefixes, many suffixes, to see what a prefix cache is worth.
 
-There are --prefix-repetition-num-prefixes prefixes of --prefix-repetition-prefix-len tokens, all different from their first word on; each prompt is one
-of them and a suffix of --prefix-repetition-suffix-len tokens that no other prompt has. Each prefix stands in as many prompts as any other, or in one
-more: exactly --num-prompts are made. Their order is drawn from the seed, so that the prompts of one prefix are spread over the run.
+There are --prefix-repetition-num-prefixes prefixes of --prefix-repetition-prefix-len tokens, all different from their first word on; each prompt is
+one of them and a suffix of --prefix-repetition-suffix-len tokens that no other prompt has. Each prefix stands in as many prompts as any other, or in
+one more: exactly --num-prompts are made. Their order is drawn from the seed, so that the prompts of one prefix are spread over the run.
 
 Prompts are exact to the token, as those of data set random are: the whole prompt, encoded without special tokens, has prefix-len + suffix-len tokens.
 """
