@@ -106,6 +106,8 @@ def _check_texts(config: "RunConfig") -> None:
 
 def _check_load(config: "RunConfig") -> None:
     _check_end(config)
+    if config.load is not None and (config.request_rate != math.inf or config.ramp_up_strategy is not None or config.duration is not None):
+        raise UsageError("--load says when requests come and for how long: leave --request-rate, --ramp-up-strategy and --duration out")
     strategy, start, end = config.ramp_up_strategy, config.ramp_up_start_rps, config.ramp_up_end_rps
     if strategy is None:
         if start is not None or end is not None:
@@ -121,7 +123,7 @@ def _check_load(config: "RunConfig") -> None:
 
 def _check_end(config: "RunConfig") -> None:
     """`--num-prompts 0` is what --duration alone means: as many requests as fit. It needs a load that a duration can end."""
-    if config.num_prompts:
+    if config.num_prompts or config.load is not None:
         return
     if config.duration is None:
         raise UsageError("--num-prompts must be at least 1, not 0 (or give --duration)")

@@ -96,6 +96,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     # load
     request_rate: float = INFINITE
     burstiness: float = 1.0
+    load: str | None = None  # a rate that changes with time: "10/s for 60s, ramp to 50/s over 2m"
     ramp_up_strategy: str | None = None  # linear, exponential
     ramp_up_start_rps: float | None = None
     ramp_up_end_rps: float | None = None
@@ -161,8 +162,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
         Raises UsageError, naming `source` where a key or a type is wrong.
         """
         fields = {**_fields(mapping, source), **_fields(overrides or {}, "the command line")}
-        if fields.get("duration") is not None:
-            fields.setdefault("num_prompts", 0)  # --duration instead of --num-prompts
+        if fields.get("duration") is not None or fields.get("load") is not None:
+            fields.setdefault("num_prompts", 0)  # --duration or --load instead of --num-prompts
         return _converted(fields, source).validated()
 
     @property

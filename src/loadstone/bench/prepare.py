@@ -18,6 +18,7 @@ from loadstone.errors import NotReadyError
 from loadstone.plan import NONE, Plan
 from loadstone.schedule import arrivals
 from loadstone.schedule.base import ArrivalProcess
+from loadstone.schedule.shape import MOST, shape_of
 from loadstone.target import Target
 from loadstone.tokenizer import Tokenizer
 from loadstone.workload import load_workload
@@ -76,9 +77,9 @@ def measured_plan(config: RunConfig, folder: Path, backend: Backend, options: Op
 
 
 def _offsets(process: ArrivalProcess, config: RunConfig) -> list[int]:
-    """Due times of --num-prompts requests; without that, of as many as are due within --duration."""
-    if config.num_prompts:
-        return list(process.offsets(config.num_prompts, rng_for(config.seed, "gaps")).tolist())
+    """Due times of --num-prompts requests; without that, of as many as are due within --duration or --load."""
+    if config.num_prompts or config.load is not None:
+        return list(process.offsets(config.num_prompts or MOST, rng_for(config.seed, "gaps")).tolist())
     end_ns, count = (config.duration or 0) * 1e9, 1024
     while True:
         offsets = process.offsets(count, rng_for(config.seed, "gaps"))
@@ -96,6 +97,9 @@ def warm_up_plan(config: RunConfig, count: int, folder: Path, backend: Backend, 
 def connections_for(config: RunConfig, requests: int) -> int:
     """Connections to have open before the clock starts: as many as a closed loop or a burst will use; in an open loop, some to begin with."""
     cap = min(config.max_concurrency or requests, requests)
+    if config.load is not None:
+        shape = shape_of(config.load)
+        return min(cap, max(FEW, min(MANY, math.ceil(float(shape.rates.max()) * AHEAD_S)), int(shape.jumps.max())))
     if math.isinf(config.request_rate) and config.ramp_up_strategy is None:
         return cap
     rate = config.ramp_up_start_rps if config.ramp_up_strategy else config.request_rate

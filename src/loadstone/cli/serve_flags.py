@@ -169,6 +169,7 @@ GROUPS = (
             Flag(
                 "burstiness", "float", "B", "shape of the gamma distribution of gaps: 1 is Poisson, below burstier, above more even, inf equal", "1"
             ),
+            Flag("load", "str", "TEXT", "a rate that changes, such as '10/s for 60s, ramp to 50/s over 2m'; it sets the number of requests"),
             Flag("max-concurrency", "int", "N", "most requests in flight at once"),
             Flag(
                 "ramp-up-strategy",

@@ -17,9 +17,9 @@ from loadstone.records import whole_text
 from loadstone.report.details import ARRAYS
 
 _NAMES = (
-    "date endpoint_type backend label model_id tokenizer_id num_prompts request_rate burstiness max_concurrency ramp_up_strategy ramp_up_start_rps"
-    " ramp_up_end_rps duration completed total_input_tokens total_output_tokens request_throughput request_goodput output_throughput"
-    " total_token_throughput planned sent dropped failed cancelled failures failure_examples open_loop planned_rate sent_rate max_output_tokens_per_s"
+    "date endpoint_type backend label model_id tokenizer_id num_prompts request_rate burstiness max_concurrency load ramp_up_strategy"
+    " ramp_up_start_rps ramp_up_end_rps duration completed total_input_tokens total_output_tokens request_throughput request_goodput"
+    " output_throughput total_token_throughput planned sent dropped failed cancelled failures failure_examples open_loop planned_rate sent_rate max_output_tokens_per_s"
     " max_concurrent_requests goodput token_source prompt_token_source itl_basis warnings notes client clock loadstone_version command"
 )
 OWN_KEYS = frozenset(_NAMES.split()) | frozenset(ARRAYS)
@@ -29,10 +29,12 @@ _FIGURE = re.compile(
 
 
 def result_name(config: RunConfig, date: datetime) -> str:
-    """The default file name: {label or backend}-{rate}qps[-concurrency{N}]-{last part of model}-{YYYYmmdd-HHMMSS}.json, the ramp in place of the
-    rate.
+    """The default file name: {label or backend}-{rate}qps[-concurrency{N}]-{last part of model}-{YYYYmmdd-HHMMSS}.json, the ramp, or the word
+    load, in place of the rate.
     """
-    if config.ramp_up_strategy:
+    if config.load is not None:
+        rate = "load"
+    elif config.ramp_up_strategy:
         rate = f"ramp-up-{config.ramp_up_strategy}-{config.ramp_up_start_rps:g}qps-{config.ramp_up_end_rps:g}qps"
     else:
         rate = f"{'inf' if config.request_rate == INFINITE else config.request_rate}qps"

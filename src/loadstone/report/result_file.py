@@ -57,6 +57,7 @@ def _asked(config: RunConfig, date: datetime) -> dict[str, Any]:
         "request_rate": "inf" if config.request_rate == INFINITE else config.request_rate,
         "burstiness": "inf" if config.burstiness == INFINITE else config.burstiness,
         "max_concurrency": config.max_concurrency,
+        **({} if config.load is None else {"load": config.load}),
         **ramp,
     }
 

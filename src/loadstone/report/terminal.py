@@ -94,7 +94,9 @@ def _mood(summary: Summary) -> str:
 
 
 def _asked_and_delivered(summary: Summary, config: RunConfig) -> str:
-    if config.ramp_up_strategy:
+    if config.load is not None:
+        asked = f"{config.load!r}"
+    elif config.ramp_up_strategy:
         asked = f"a {config.ramp_up_strategy} ramp from {config.ramp_up_start_rps or 0:.2f} to {config.ramp_up_end_rps or 0:.2f} req/s"
     elif config.request_rate != INFINITE:
         asked = f"{config.request_rate:.2f} req/s"
@@ -106,7 +108,7 @@ def _asked_and_delivered(summary: Summary, config: RunConfig) -> str:
         asked = "all requests at once"
     if config.max_concurrency:
         asked += f", at most {config.max_concurrency} in flight"
-    paced = config.request_rate != INFINITE or config.ramp_up_strategy
+    paced = config.request_rate != INFINITE or config.ramp_up_strategy or config.load
     sent = f"sent at {summary.sent_rate:.2f} req/s" if summary.sent_rate is not None and paced else f"sent {summary.sent}"
     return f"Asked for {asked}; {sent}, at most {summary.peak_concurrency} in flight."
 
