@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from loadstone import values
 from loadstone.errors import UsageError
+from loadstone.proxy import proxy_for
 from loadstone.redact import public_url
 from loadstone.target import target_of
 
@@ -92,7 +93,9 @@ def _check_ranges(config: "RunConfig") -> None:
 def _check_texts(config: "RunConfig") -> None:
     urls: list[str | None] = [*config.base_urls]
     for url in urls or [None]:
-        target_of(url, config.host, config.port)
+        target = target_of(url, config.host, config.port)
+        proxy_for(target, config.proxy, {})  # what the environment names is looked at when it is needed
+    _check_transport(config)
     values.headers(config.header)
     for name in NOT_EMPTY:
         _require(config, name, lambda value: value.strip() != "", "a name, not empty")
@@ -102,6 +105,19 @@ def _check_texts(config: "RunConfig") -> None:
     endpoint = config.endpoint or ""
     if "://" in endpoint.partition("?")[0] or "#" in endpoint or re.search(r"[\x00-\x20\x7f]", endpoint):
         raise UsageError(f"--endpoint {public_url(endpoint)!r} must be a path such as /v1/chat/completions; the server goes into --base-url")
+
+
+def _check_transport(config: "RunConfig") -> None:
+    if config.uds and config.proxy not in (None, "none"):
+        raise UsageError("--uds and --proxy cannot go together: a socket file leads straight to the server")
+    if config.uds and len(config.base_urls) > 1:
+        raise UsageError("--uds leads to one server: give one --base-url, or none")
+    if config.insecure and config.ca_file:
+        raise UsageError("--insecure leaves out the check of the certificate that --ca-file is for: give one of them")
+    if config.client_key and not config.client_cert:
+        raise UsageError("--client-key is the key of a certificate: name that with --client-cert")
+    if config.server_name and not re.fullmatch(r"[A-Za-z0-9_.:-]+", config.server_name):
+        raise UsageError(f"--server-name {config.server_name!r} is no host name or address")
 
 
 def _check_load(config: "RunConfig") -> None:

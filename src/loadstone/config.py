@@ -13,7 +13,7 @@ import msgspec
 
 from loadstone.checks import check
 from loadstone.errors import UsageError
-from loadstone.redact import MASK, public_url
+from loadstone.redact import MASK, public_proxy, public_url
 from loadstone.target import Target, basic_credentials, target_of
 from loadstone.values import PARSERS, check_header_text, json_mapping, nearest, read_mapping
 
@@ -197,8 +197,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
         fields: dict[str, Any] = msgspec.to_builtins(self)
         fields["header"] = dict.fromkeys(self.header, MASK)
         fields["api_key"] = self.api_key and MASK
-        for name in ("host", "endpoint", "proxy"):
+        for name in ("host", "endpoint"):
             fields[name] = fields[name] and public_url(fields[name])
+        fields["proxy"] = self.proxy and public_proxy(self.proxy)
         urls = [public_url(url) for url in self.base_urls]
         fields["base_url"] = urls if len(urls) > 1 else urls[0] if urls else None
         return {name: "inf" if value == INFINITE else value for name, value in fields.items()}

@@ -33,6 +33,16 @@ class Target:
         """The whole URL of `endpoint`, for messages. It holds no credentials."""
         return f"{self.scheme}://{self.host_header}{self.path_of(endpoint)}"
 
+    @property
+    def origin(self) -> str:
+        """scheme://host:port: what two places have in common that may see the same credentials."""
+        return f"{self.scheme}://{self.host}:{self.port}"
+
+    @property
+    def authority(self) -> str:
+        """host:port as CONNECT names it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 def target_of(base_url: str | None, host: str, port: int) -> Target:
     """The server at `base_url`, else at http://host:port. Raises UsageError naming --base-url, --host or --port."""
