@@ -92,7 +92,7 @@ class Usage(msgspec.Struct, frozen=True):
 class Reply:
     """What is known of one reply while its events are read in order."""
 
-    __slots__ = ("begun", "done", "error", "finish_reason", "finished", "running", "server_spans", "so_far", "usage")
+    __slots__ = ("begun", "counts", "done", "error", "finish_reason", "finished", "running", "server_spans", "so_far", "usage")
 
     def __init__(self) -> None:
         self.error: str | None = None
@@ -103,6 +103,7 @@ class Reply:
         self.begun = False  # a token event has come
         self.running: int | None = None  # output tokens so far, by the usage of the last event; None: it had none
         self.so_far = ""  # the text up to here, for APIs that send it whole again and again
+        self.counts: dict[str, int] = {}  # parts of a count as last stated, by the API's names, for APIs that state a count in parts
         self.server_spans: dict[str, int] = {}  # nanoseconds that the server says something took, by name; s_ttft and s_e2el are metrics
 
     def fail(self, error: Any) -> None:
@@ -164,6 +165,10 @@ class Backend(ABC):
 
     def is_whole(self, line: bytes) -> bool:
         """Whether a reply of one line is a whole document, not a stream of one event; asked where `lines` is set."""
+        return False
+
+    def is_text(self, body: bytes) -> bool:
+        """Whether a reply is a bare text, neither JSON nor a stream; it is then read as the document {"text": ...}."""
         return False
 
     def read_many(self, frames: Frames, reply: Reply) -> Batch | None:

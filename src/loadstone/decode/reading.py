@@ -43,6 +43,8 @@ def read(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = False
     start = body.removeprefix(sse.BOM)[:64].lstrip()
     if start[:1] in (b"{", b"["):  # no line of an event stream that says anything begins so, whatever the content type claims
         return document(body, backend)
+    if backend.is_text(body):
+        return document(msgspec.json.encode({"text": body.decode("utf-8", "replace")}), backend)
     return plain_stream(body, backend, chunks) or stream(body, backend, ended, end_mark_only)
 
 
