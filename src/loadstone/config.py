@@ -127,6 +127,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     # numbers
     goodput: dict[str, float] = {}  # metric -> limit in milliseconds
+    slo: list[str] = []  # thresholds in words: "p99 ttft <= 200ms"
+    junit: str | None = None
     percentile_metrics: tuple[str, ...] = ("ttft", "tpot", "itl")
     metric_percentiles: tuple[str, ...] = ("99",)  # as given: they become key names (p99, p99.9)
 

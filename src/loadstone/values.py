@@ -241,6 +241,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "lora_modules": lora_modules,
     "extra_body": extra_body,
     "base_url": base_url,
+    "slo": lambda value: [value] if isinstance(value, str) else value,
     "ip_list": ip_list,
 }
 """Fields of the configuration that can be written in more than one way, by name."""

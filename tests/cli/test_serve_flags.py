@@ -122,6 +122,8 @@ OWN: dict[str, tuple[str, Any]] = {
     "server-name": ("llm.example", "llm.example"),
     "max-tokens-field": ("max_tokens", "max_tokens"),
     "pd-metrics": ("", True),
+    "slo": ("fast", ["fast"]),  # likewise
+    "junit": ("slo.xml", "slo.xml"),
     "load": ("burst", "burst"),  # what it may say is another test's
 }
 NEEDS = {  # flags that cannot stand alone

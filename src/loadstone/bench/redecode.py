@@ -8,6 +8,7 @@ from typing import Any
 from loadstone.bench.decoder import DecoderJob, follow
 from loadstone.bench.health import verdict
 from loadstone.bench.kept import Manifest, read_manifest
+from loadstone.bench.lost import UNDECODED
 from loadstone.bench.result import Result, summary_of
 from loadstone.config import RunConfig
 from loadstone.engine.counters import Counters
@@ -49,7 +50,7 @@ def redecode(folder: Path, scratch: Path, changes: Mapping[str, Any], *, command
     )
     trouble = follow(job, lambda: True)
     records = Records.open(Path(job.out))
-    notes = [*manifest.notes, f"decoded again from {folder}", *([trouble] if trouble else [])]
+    notes = [*(note for note in manifest.notes if UNDECODED not in note), f"decoded again from {folder}", *([trouble] if trouble else [])]
     if manifest.sent is None:
         notes.append("the run did not come to its end: requests that were in flight then left no trace, and are counted as not sent")
     elif len(records) < manifest.sent:
@@ -74,5 +75,17 @@ def redecode(folder: Path, scratch: Path, changes: Mapping[str, Any], *, command
 
 def _asked(manifest: Manifest) -> dict[str, Any]:
     """The configuration of the run, less what belongs to that run alone: its secrets (masked anyway), its output, its folder."""
-    ours = {"header", "api_key", "keep_wire", "records", "save_result", "save_detailed", "append_result", "result_filename", "result_dir", "debug"}
+    ours = {
+        "header",
+        "api_key",
+        "keep_wire",
+        "records",
+        "save_result",
+        "save_detailed",
+        "append_result",
+        "result_filename",
+        "result_dir",
+        "debug",
+        "junit",
+    }
     return {name: value for name, value in manifest.config.items() if name not in ours}

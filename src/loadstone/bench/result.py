@@ -9,6 +9,7 @@ from loadstone.bench.kept import Manifest
 from loadstone.config import RunConfig
 from loadstone.metrics.summarise import summarise
 from loadstone.metrics.summary import Summary
+from loadstone.metrics.thresholds import Threshold, judge, threshold_of
 from loadstone.records import Records
 
 INTERRUPT, DURATION, ERROR_RATE = "interrupt", "duration", "error rate"  # why a run was stopped before its plan was done
@@ -35,11 +36,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 def summary_of(config: RunConfig, records: Records, manifest: Manifest, client: dict[str, Any], notes: list[str]) -> Summary:
     """Every number. Requests that were planned and have no record were not sent."""
     planned = max(manifest.planned, len(records))
-    return summarise(
+    thresholds = thresholds_of(config)
+    summary = summarise(
         records,
         planned=planned,
         dropped=planned - len(records),
-        percentiles=config.metric_percentiles,
+        percentiles=[*config.metric_percentiles, *(each.percentile for each in thresholds if each.percentile)],
         slos_ms=config.goodput,
         open_loop=manifest.open_loop,
         requested_rate=manifest.requested_rate,
@@ -47,3 +49,9 @@ def summary_of(config: RunConfig, records: Records, manifest: Manifest, client: 
         client=client,
         notes=notes,
     )
+    return msgspec.structs.replace(summary, thresholds=judge(thresholds, summary))
+
+
+def thresholds_of(config: RunConfig) -> list[Threshold]:
+    """The thresholds of --slo. Raises UsageError for what is none."""
+    return [threshold_of(text) for text in config.slo]

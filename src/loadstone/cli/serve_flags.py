@@ -228,6 +228,8 @@ GROUPS = (
             ),
             Flag("metric-percentiles", "str", "P", "comma-separated, such as 50,99,99.9", "99"),
             Flag("goodput", "list", "METRIC:MS", "SLOs in milliseconds, of ttft, tpot, itl, e2el"),
+            Flag("slo", "list", "TEXT", "what the run must reach, such as 'p99 ttft <= 200ms' or 'error rate < 1%'; exit code 99 on a miss"),
+            Flag("junit", "str", "FILE", "write what became of each --slo as JUnit XML"),
         ),
     ),
     Group(

@@ -40,6 +40,17 @@ class Goodput(msgspec.Struct, frozen=True, kw_only=True):
     missed: dict[str, int]  # completed requests that missed each SLO
 
 
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one threshold. `value` is in the unit that was written; None where there is none."""
+
+    threshold: str
+    unit: str
+    value: float | None
+    samples: int | None
+    verdict: str  # pass, fail, not enough samples
+    why: str = ""
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of one run."""
 
@@ -74,6 +85,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     itl_basis: str = "event"  # token, event
     token_source: dict[str, int] = {}  # completed requests by where their output token count came from
     prompt_token_source: dict[str, int] = {}
+    thresholds: list[Judgement] = []
     warnings: list[str] = []  # what a reader must know before believing a number, in plain words
     notes: list[str] = []  # what was done on the way: rows repeated or left out, lengths counted in words ...
     client: dict[str, Any] = {}  # health of the client, see the engine

@@ -21,7 +21,7 @@ import msgspec
 from loadstone.errors import UsageError
 from loadstone.metrics.catalogue import METRICS, MS, TOKENS, TOKENS_PER_S
 from loadstone.metrics.statistics import percent
-from loadstone.metrics.summary import Summary
+from loadstone.metrics.summary import Judgement, Summary
 
 PASS, FAIL, TOO_FEW = "pass", "fail", "not enough samples"
 EXAMPLES = "'p99 ttft <= 200ms', 'mean tpot < 30ms', 'error rate < 1%', 'goodput >= 95%' or 'output throughput >= 1000tok/s'"
@@ -57,17 +57,6 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
     def percentile(self) -> str | None:
         """The percentile that must be computed for it, as --metric-percentiles has it."""
         return self.statistic[1:] if self.statistic.startswith("p") else None
-
-
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one threshold. `value` is in the unit that was written; None where there is none."""
-
-    threshold: str
-    unit: str
-    value: float | None
-    samples: int | None
-    verdict: str  # pass, fail, not enough samples
-    why: str = ""
 
 
 def threshold_of(text: str) -> Threshold:

@@ -20,7 +20,7 @@ _NAMES = (
     "date endpoint_type backend label model_id tokenizer_id num_prompts request_rate burstiness max_concurrency load ramp_up_strategy"
     " ramp_up_start_rps ramp_up_end_rps duration completed total_input_tokens total_output_tokens request_throughput request_goodput"
     " output_throughput total_token_throughput planned sent dropped failed cancelled failures failure_examples open_loop planned_rate sent_rate"
-    " max_output_tokens_per_s max_concurrent_requests goodput token_source prompt_token_source itl_basis warnings notes client clock"
+    " max_output_tokens_per_s max_concurrent_requests goodput token_source prompt_token_source itl_basis thresholds warnings notes client clock"
     " loadstone_version command"
 )
 OWN_KEYS = frozenset(_NAMES.split()) | frozenset(ARRAYS)
@@ -56,6 +56,8 @@ def prepare_output(config: RunConfig, date: datetime) -> Path | None:
             raise UsageError(f"--metadata {key}=...: the result file has a key of that name already; choose another name")
     if config.records:
         _prove_writable(Path(config.records), "--records")
+    if config.junit:
+        _prove_writable(Path(config.junit), "--junit")
     if not (config.save_result or config.save_detailed or config.append_result):
         return None
     path = Path(config.result_dir or "") / (config.result_filename or result_name(config, date))

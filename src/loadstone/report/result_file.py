@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 import loadstone
 from loadstone.config import INFINITE, RunConfig
 from loadstone.metrics.summary import Distribution, Percentile, Summary
@@ -117,6 +119,7 @@ def _added(summary: Summary, config: RunConfig) -> dict[str, Any]:
         "token_source": summary.token_source,
         "prompt_token_source": summary.prompt_token_source,
         "itl_basis": summary.itl_basis,
+        "thresholds": msgspec.to_builtins(summary.thresholds),
         "warnings": summary.warnings,
         "notes": [without_secrets(note, config) for note in summary.notes],
         "client": summary.client,

@@ -14,6 +14,7 @@ from loadstone.report.block import block
 from loadstone.report.page import Page
 from loadstone.report.secrets import without_secrets
 from loadstone.report.table import latency_table
+from loadstone.report.thresholds import threshold_lines
 
 EXAMPLE = 300  # characters of an error text that are shown
 
@@ -54,6 +55,7 @@ def _page(summary: Summary, config: RunConfig) -> Page:
         if not summary.open_loop:
             say.line("From due time: not applicable (closed loop).", style="dim")
         say.wrapped("Percentiles interpolate linearly; intervals take the samples as independent.", style="dim")
+    threshold_lines(say, summary.thresholds)
     if summary.failures:
         say.heading("Failures")
         for reason, count in summary.failures.items():
