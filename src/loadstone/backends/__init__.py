@@ -13,6 +13,11 @@ _BACKENDS = {
     "lmdeploy": "openai_completions",
     "scalellm": "openai_completions",
     "sglang": "openai_completions",
+    "fastdeploy": "fastdeploy",
+    "fastdeploy-completions": "fastdeploy",
+    "ollama": "ollama",
+    "ollama-generate": "ollama",
+    "llamacpp": "llamacpp",
 }
 
 

@@ -5,7 +5,19 @@ Nothing here may import the configuration or a room: help and completion must be
 
 from typing import NamedTuple
 
-BACKENDS = ("openai-chat", "openai", "vllm", "lmdeploy", "scalellm", "sglang")  # those that work
+BACKENDS = (
+    "openai-chat",
+    "openai",
+    "vllm",
+    "lmdeploy",
+    "scalellm",
+    "sglang",
+    "fastdeploy",
+    "fastdeploy-completions",
+    "ollama",
+    "ollama-generate",
+    "llamacpp",
+)  # those that work
 DATASETS = ("random", "custom", "sharegpt", "EB", "EBChat", "sonnet", "prefix_repetition", "spec_bench")
 
 
