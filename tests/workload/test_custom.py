@@ -98,3 +98,38 @@ def test_where_there_is_no_template_a_note_says_so(data_file):
     lacking.why = "Jinja2 is not installed"
     [note] = load(path, lacking, backend="openai").notes
     assert note.endswith("without a chat template: Jinja2 is not installed")
+
+
+def clips(data_file, *rows):
+    for name in ("a.wav", "b.wav"):
+        data_file(b"RIFF", name)
+    return data_file([*rows])
+
+
+def test_rows_with_audio_name_files_from_the_data_set_s_folder_on(data_file, tmp_path):
+    path = clips(data_file, {"audio": "a.wav"}, {"audio": str(tmp_path / "b.wav"), "language": "de", "prompt": "Names: Ada.", "output_tokens": 9})
+    workload = load(path, Templated(), backend="openai-audio")
+    plain, told = workload.prompts
+    assert (plain.audio, plain.text, plain.output_tokens, plain.extra) == (str(tmp_path / "a.wav"), "", None, {})
+    assert (told.audio, told.text, told.output_tokens, told.extra) == (str(tmp_path / "b.wav"), "Names: Ada.", 9, {"language": "de"})
+    assert plain.prompt_tokens is None and workload.notes == []  # sound is not counted by a tokenizer
+
+
+def test_a_length_by_flag_says_nothing_of_audio(data_file):
+    workload = load(clips(data_file, {"audio": "a.wav"}, {"audio": "b.wav"}), backend="openai-audio", custom_output_len=9)
+    assert output_tokens(workload) == [None, None] and "--custom-output-len" in workload.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        ({"prompt": "a"}, "`audio` must be a text that is not empty, it is missing"),
+        ({"audio": ["a.wav"]}, "`audio`.*'a.wav'"),
+        ({"audio": "gone.wav"}, "there is no audio file .*gone.wav"),
+        ({"audio": "a.wav", "language": 3}, "`language`.*3"),
+        ({"audio": "a.wav", "output_tokens": 0}, "`output_tokens`.*0"),
+    ],
+)
+def test_bad_rows_with_audio_are_told_by_file_and_line(data_file, row, fault):
+    with pytest.raises(UsageError, match=r"data\.jsonl, line 2: .*" + fault):
+        load(clips(data_file, {"audio": "a.wav"}, row), backend="openai-audio")

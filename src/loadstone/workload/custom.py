@@ -3,7 +3,12 @@
 The most tokens of an answer: the row's `output_tokens`, else --custom-output-len; with --custom-output-len -1 every row must have its own.
 A completions backend is sent the prompt in the tokenizer's chat template, as the model expects a question (--custom-skip-chat-template: as it
 stands); a chat backend is sent it as a user message and the server applies its own template.
+
+For backend openai-audio a row has `audio`, the path of a file (from the data set's folder on), and optionally `prompt`, `language` and
+`output_tokens`; without the last the answer is as long as what is said.
 """
+
+from pathlib import Path
 
 from loadstone.config import RunConfig
 from loadstone.errors import UsageError
@@ -22,6 +27,8 @@ def load(config: RunConfig, tokenizer: Tokenizer | None) -> Workload:
     if default < 1 and default != PER_ROW:
         raise UsageError(f"--custom-output-len must be at least 1, or -1 for each row's own output_tokens, not {default}")
     rows = json_lines(config)
+    if config.backend == "openai-audio":
+        return _spoken(config, rows)
     prompts = [_prompt(row, default) for row in rows]
     notes = []
     own = sum(row.fields.get("output_tokens") is not None for row in rows)
@@ -49,3 +56,20 @@ def _prompt(row: Row, default: int) -> Prompt:
     if output_tokens is None and default == PER_ROW:
         raise UsageError(f"{row.place}: `output_tokens` is missing, which --custom-output-len -1 wants in every row")
     return Prompt(text=fields.text(row, "prompt"), output_tokens=default if output_tokens is None else output_tokens)
+
+
+def _spoken(config: RunConfig, rows: list[Row]) -> Workload:
+    """The workload of rows with audio, whose prompt tokens cannot be counted here."""
+    ignored = config.custom_output_len not in (PER_ROW, 256)
+    notes = ["--custom-output-len says nothing of rows with audio: they are as long as what is said, or their own output_tokens"] if ignored else []
+    folder = Path(config.dataset_path or "").expanduser().parent
+    return workload(config, ordered(config, [_clip(row, folder) for row in rows]), None, notes)
+
+
+def _clip(row: Row, folder: Path) -> Prompt:
+    path = folder / Path(fields.text(row, "audio")).expanduser()
+    if not path.is_file():
+        raise UsageError(f"{row.place}: there is no audio file {path}; `audio` is a path from the data set's folder on")
+    language = {"language": fields.text(row, "language")} if row.fields.get("language") is not None else {}
+    words = fields.text(row, "prompt") if row.fields.get("prompt") else ""
+    return Prompt(audio=str(path), text=words, output_tokens=fields.tokens(row, "output_tokens"), extra=dict(language))
