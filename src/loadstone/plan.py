@@ -147,8 +147,8 @@ def _mapped(path: Path) -> mmap.mmap | bytes:
 
 
 def _text(prompt: "Prompt") -> str:
-    """The prompt for a reader: a chat of one message by its words, a longer one as JSON."""
-    return prompt.text or msgspec.json.encode(prompt.messages or []).decode()
+    """The prompt for a reader: a chat of one message by its words, a longer one as JSON, what is heard by the name of its file."""
+    return prompt.text or prompt.audio or msgspec.json.encode(prompt.messages or []).decode()
 
 
 def _known(number: int) -> int | None:
