@@ -10,7 +10,7 @@ from loadstone.engine.clock import realtime_offset_ns
 from loadstone.engine.counters import Count
 from loadstone.engine.ends import End
 from loadstone.engine.exchange import Exchange
-from loadstone.engine.spool import NO_TIME, Captured, SpoolWriter, segment_path
+from loadstone.engine.spool import _CLOCK, CLOCK, FRAME, MAGIC, NO_TIME, Captured, SpoolWriter, segment_path
 from loadstone.engine.spool_reader import After, SpoolReader
 from loadstone.errors import LoadstoneError
 
@@ -97,7 +97,7 @@ def test_segments_are_cut_and_removed_once_read(tmp_path: Path) -> None:
     spool.close()
     assert counters[Count.SEGMENT] == 10
     assert [exchange.index for exchange in read_all(tmp_path, After.REMOVE)] == list(range(10))
-    assert list(tmp_path.iterdir()) == [segment_path(tmp_path, 0, 10)]
+    assert list(tmp_path.glob("*.spool")) == [segment_path(tmp_path, 0, 10)]
 
 
 def test_segments_can_be_compressed_once_read_and_read_again(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_segments_can_be_compressed_once_read_and_read_again(tmp_path: Path) -> 
         spool.waiting.append(captured(index, [b"y" * 1000], [index]))
     spool.close()
     first = read_all(tmp_path, After.COMPRESS)
-    assert sorted({path.suffix for path in tmp_path.iterdir()}) == [".gz", ".spool"]  # the last one is still open for all a reader knows
+    assert sorted({path.suffix for path in tmp_path.glob("*.spool*")}) == [".gz", ".spool"]  # the last one is still open for all a reader knows
     reader, again = SpoolReader(tmp_path, 0), list[Exchange]()
     while fresh := list(reader.read(limit_bytes=500)):  # less than a segment at a time
         again += fresh
@@ -153,3 +153,23 @@ def test_damage_is_named(tmp_path: Path) -> None:
 
 def test_the_clocks_offset_is_tight() -> None:
     assert abs(realtime_offset_ns() - realtime_offset_ns()) < 1_000_000
+
+
+def test_another_reader_goes_on_with_the_clock_samples_of_the_first(tmp_path: Path) -> None:
+    """A reply whose stamps lie before its segment's first clock sample: 1 s after the first sample and 1 s before the second, which lie 1 ms apart in
+    offset, it is half a millisecond off either.
+    """
+    spool, _ = writer(tmp_path, segment_bytes=10**6)
+    segment_path(tmp_path, 0, 0).write_bytes(FRAME.pack(MAGIC, CLOCK, 0, 16) + _CLOCK.pack(10**9, 5 * 10**9))
+    reader = SpoolReader(tmp_path, 0, After.REMOVE)
+    assert list(reader.read()) == []
+    spool._open_next()
+    segment_path(tmp_path, 0, 1).write_bytes(FRAME.pack(MAGIC, CLOCK, 0, 16) + _CLOCK.pack(3 * 10**9, 5 * 10**9 + 10**6))
+    assert list(reader.read()) == [] and not segment_path(tmp_path, 0, 0).exists()  # and now it dies
+    other = SpoolReader(tmp_path, 0, After.REMOVE)
+    other.resume()
+    stamp = struct.pack("<qq", 7, 500_000)  # real time: 2 s of monotonic time, plus 5 s and half a millisecond
+    spool._write_exchange(captured(3, [b"x"], [stamp]))
+    (found,) = other.rest()
+    assert abs(int(found.stamps_ns[0]) - 2 * 10**9) <= 1
+    assert other.bytes_read == FRAME.size + 16 + segment_path(tmp_path, 0, 1).stat().st_size

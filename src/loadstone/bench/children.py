@@ -22,12 +22,17 @@ import msgspec
 from loadstone.engine.lines import Lines
 from loadstone.errors import LoadstoneError
 
+LEAVING_S = 1.0  # from the close of a process's output to its end
+
 
 class Child:
     """One process, running `main` of a module. Its standard error is kept for when it dies."""
 
     def __init__(self, module: str) -> None:
         self.module = module
+        self.cpu_s = 0.0  # that it has used in all; known once it has left
+        self._status: int | None = None  # what waiting for it gave; None: it has not left, as far as is known
+        self._closed, self._last_words = False, ""
         self._errors = _scratch_file()  # lives as long as the child
         hears, self._tells = os.pipe()
         told, says = os.pipe()
@@ -47,6 +52,8 @@ class Child:
 
     def tell(self, order: Any) -> None:
         """Send one order. A child that has died hears nothing; that shows in `ended`."""
+        if self._closed:
+            return
         blob = msgspec.json.encode(order) + b"\n"
         try:
             while blob:
@@ -60,29 +67,66 @@ class Child:
 
     def trouble(self) -> str:
         """The end of its standard error, for an error message."""
+        if self._closed:
+            return self._last_words
         self._errors.seek(0)
         return self._errors.read().decode("utf-8", "replace")[-4000:].strip()
 
-    def died(self, doing: str) -> LoadstoneError:
+    @property
+    def why(self) -> str:
+        """Why it has died, in a few words: the signal that ended it, else the last that it said."""
+        until = time.monotonic() + LEAVING_S
+        while self.ended and not self._gone() and time.monotonic() < until:
+            time.sleep(0.002)
+        if self._status is not None and os.WIFSIGNALED(self._status):
+            number = os.WTERMSIG(self._status)
+            hint = ", as the system does when memory runs out" if number == signal.SIGKILL else ""
+            return f"ended by {signal.Signals(number).name}{hint}"
         trouble = self.trouble()
-        last = trouble.splitlines()[-1] if trouble else "it gave no reason"
-        return LoadstoneError(f"a process of the run ({self.module}) died while {doing}: {last}")
+        return trouble.splitlines()[-1] if trouble else "it gave no reason"
+
+    def died(self, doing: str) -> LoadstoneError:
+        return LoadstoneError(f"a process of the run ({self.module}) died while {doing}: {self.why}")
 
     def kill(self) -> None:
         """End it at once."""
-        os.kill(self.pid, signal.SIGKILL)
+        if self._status is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def cpu_ticks(self) -> int:
+        """What it has used of the processor so far, in the system's ticks; 0 where the system does not tell."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            return 0
+        return int(fields[11]) + int(fields[12])
 
     def end(self, timeout_s: float = 10.0) -> None:
         """Close its input, which asks it to leave, and see that it does."""
+        if self._closed:
+            return
         os.close(self._tells)
         until = time.monotonic() + timeout_s
-        while not _gone(self.pid):
+        while not self._gone():
             if time.monotonic() > until:
-                os.kill(self.pid, signal.SIGKILL)
+                self.kill()
                 until += timeout_s
             time.sleep(0.002)
+        self._last_words = self.trouble()
         os.close(self._lines.fd)
         self._errors.close()
+        self._closed = True
+
+    def _gone(self) -> bool:
+        if self._status is None:
+            try:
+                pid, status, used = os.wait4(self.pid, os.WNOHANG)
+            except ChildProcessError:  # somebody else has waited for it
+                self._status = 0
+            else:
+                if pid == self.pid:
+                    self._status, self.cpu_s = status, used.ru_utime + used.ru_stime
+        return self._status is not None
 
 
 def _scratch_file() -> IO[bytes]:
@@ -90,13 +134,6 @@ def _scratch_file() -> IO[bytes]:
     if sys.platform == "linux":
         return os.fdopen(os.memfd_create("loadstone"), "w+b")
     return tempfile.TemporaryFile()
-
-
-def _gone(pid: int) -> bool:
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:  # somebody else has waited for it
-        return True
 
 
 def _may_fork() -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from loadstone.backends import get
+from loadstone.bench.earlier import Earlier
 from loadstone.bench.record_file import RecordFile
 from loadstone.config import RunConfig
 from loadstone.decode.reply import decode
@@ -47,6 +48,7 @@ class DecoderJob(msgspec.Struct, frozen=True, kw_only=True):
     records: str | None
     header: RunHeader
     out: str  # folder of columns
+    earlier: list[str] = []  # those of decoders of this run that have died; this one goes on after them
     counters: str
     tokenizer: dict[str, Any] | None  # fields of RunConfig
     debug: bool = False
@@ -65,15 +67,40 @@ def records_of(
     """Exchanges as records, completed by what the plan knows of them."""
     backend = get(job.backend, job.template)
     for exchange in exchanges:
-        record = decode(exchange, backend, count_tokens=count_tokens, keep_text=job.keep_text)
-        planned = plan[exchange.index % len(plan)]
-        record.request_id = f"{job.request_id_prefix}{exchange.index}"
-        record.target, record.model = job.target, planned.model
-        record.conversation, record.turn = planned.conversation, planned.turn
-        record.local_prompt_tokens, record.wanted_output_tokens = planned.prompt_tokens, planned.output_tokens
-        if record.prompt_tokens is None and planned.prompt_tokens is not None:
-            record.prompt_tokens, record.prompt_token_source = planned.prompt_tokens, "local"
+        try:
+            record = decode(exchange, backend, count_tokens=count_tokens, keep_text=job.keep_text)
+        except Exception as error:  # one reply that shows a fault of ours must not cost all the others
+            trouble = f"loadstone could not decode the reply, which is a fault of its own: {type(error).__name__}: {error}"
+            record = failed_record(exchange, "decoder fault", trouble)
+        complete(record, plan, job)
         yield record, exchange
+
+
+def failed_record(exchange: Exchange, reason: str, error: str) -> Record:
+    """The record of an exchange whose bytes are not looked at."""
+    return Record(
+        index=exchange.index,
+        status=FAILED,
+        reason=reason,
+        error=error,
+        planned_ns=exchange.planned_ns,
+        sent_ns=exchange.sent_ns,
+        end_ns=exchange.end_ns,
+        worker=exchange.worker,
+        reused=exchange.reused,
+        connect_ns=exchange.connect_ns,
+    )
+
+
+def complete(record: Record, plan: Plan, job: DecoderJob) -> None:
+    """Fill in what is in the plan and not on the wire."""
+    planned = plan[record.index % len(plan)]
+    record.request_id = f"{job.request_id_prefix}{record.index}"
+    record.target, record.model = job.target, planned.model
+    record.conversation, record.turn = planned.conversation, planned.turn
+    record.local_prompt_tokens, record.wanted_output_tokens = planned.prompt_tokens, planned.output_tokens
+    if record.prompt_tokens is None and planned.prompt_tokens is not None:
+        record.prompt_tokens, record.prompt_token_source = planned.prompt_tokens, "local"
 
 
 def token_counter(fields: dict[str, Any] | None) -> Callable[[str], int] | None:
@@ -95,10 +122,12 @@ def token_counter(fields: dict[str, Any] | None) -> Callable[[str], int] | None:
 
 
 class _Tally:
-    """The decoder's row of the shared counters, for the live display."""
+    """The decoder's row of the shared counters, for the live display and the rate of failures."""
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, counters: Counters, earlier: Earlier) -> None:
         self._row = counters.row(0)
+        self._row[Decoded.COMPLETED], self._row[Decoded.CANCELLED] = earlier.statuses[COMPLETED], earlier.statuses[CANCELLED]
+        self._row[Decoded.FAILED], self._row[Decoded.OUTPUT_TOKENS] = earlier.statuses[FAILED], min(earlier.output_tokens, MOST)
 
     def add(self, record: Record) -> None:
         row = self._row
@@ -111,27 +140,39 @@ def follow(job: DecoderJob, finished: Callable[[], bool]) -> str:
     """Decode until `finished` and nothing is left, into the columns and the records file. Returns what could not be done, "" if all was."""
     plan = Plan(Path(job.plan))
     counters = Counters(Path(job.counters))
-    tally = _Tally(counters)
+    earlier = Earlier.of([Path(folder) for folder in job.earlier], job.records, job.header)
+    tally = _Tally(counters, earlier)
     readers = [SpoolReader(Path(job.spool), worker, job.after) for worker in range(job.workers)]
+    for reader in readers:
+        if job.earlier:
+            reader.resume()
+        elif job.after == After.KEEP:
+            reader.begin()
     count_tokens = token_counter(job.tokenizer)
-    with ColumnWriter(Path(job.out)) as out, RecordFile(job.records, job.header) as lines:
+    unwritten = len(earlier.columns) - len(earlier.lines)
+    with RecordFile(job.records, job.header, begun=earlier.begun) as lines, ColumnWriter(Path(job.out)) as out:
         while True:
             last = finished()
-            fresh = 0
+            fresh = False
             for reader in readers:
-                for record, exchange in records_of(reader.read(), plan, job, count_tokens):
-                    lines.add(record)
+                before = reader.bytes_read
+                for record, exchange in records_of(earlier.left(reader.read()), plan, job, count_tokens):
+                    if record.index not in earlier.lines:
+                        lines.add(record)
+                    if record.index in earlier.columns:
+                        unwritten -= 1
+                        continue
                     if job.debug:
                         _show(record, exchange, plan)
                     _add(out, record)
                     tally.add(record)
-                    fresh += 1
                 counters.row(1 + reader.worker)[Count.DECODED_BYTES] = reader.bytes_read
+                fresh = fresh or reader.bytes_read > before
             if fresh:
                 out.flush()  # before the next reading may remove what these came from
                 lines.flush()
             elif last:
-                return lines.trouble
+                return lines.trouble or (f"--records: {unwritten} records are missing from the file" if unwritten > 0 else "")
             else:
                 select.select([0], [], [], PAUSE_S)  # or until there is word on standard input
 
@@ -140,8 +181,10 @@ def tidy(job: DecoderJob) -> None:
     """Do with the last segment of each worker what was done with the others, once the workers are known to have left."""
     for worker in range(job.workers):
         reader = SpoolReader(Path(job.spool), worker, job.after)
+        reader.resume()
         while reader.exists():
             reader.finish()
+        reader.forget()
 
 
 def _add(out: ColumnWriter, record: Record) -> None:

@@ -51,6 +51,7 @@ def client_figures(processes: Processes, measured: Measured, clock: str) -> dict
         "stood_still_s": max((h.stood_still_s for h in health), default=0.0),
         "wall_s": max((h.wall_s for h in health), default=0.0),
         "lost_workers": len(measured.lost_workers),
+        "decoder_died": measured.decoder_died,
         "held_back_s": max((h.held_s for h in health), default=0.0),
         "cpu_share": max((h.cpu_s / h.wall_s for h in health if h.wall_s), default=None),
         "worker_cpu_s": sum(h.cpu_s for h in health),
@@ -79,6 +80,8 @@ def verdict(client: dict[str, Any], summary: Summary) -> str:
     faults: list[str] = []
     if client["lost_workers"]:
         faults.append(f"{client['lost_workers']} of its {client['workers']} worker processes died")
+    if client.get("decoder_died"):
+        faults.append("its decoder process died too often, and the load was stopped")
     if client["stood_still_s"] > STILL_SHARE * client["wall_s"]:
         faults.append(f"a worker stood still for {client['stood_still_s']:.1f} s in all")
     late_read, late_turn, late_send = (client[f"{name}_p99_ms"] or 0.0 for name in ("read_late", "turn", "send_late"))

@@ -17,6 +17,7 @@ import msgspec
 from loadstone.errors import LoadstoneError, UsageError
 
 SCHEMA = "loadstone.wire/1"
+STAYS = "stays"  # a file that marks a scratch folder that is not to be removed
 
 
 class SpoolKeptError(LoadstoneError):
@@ -70,7 +71,9 @@ def read_manifest(folder: Path) -> Manifest:
 
 @contextmanager
 def run_folder(keep: str | None) -> Iterator[Path]:
-    """The folder `keep`, made if missing, which stays; else a scratch one, removed at the end unless what it holds could not be decoded."""
+    """The folder `keep`, made if missing, which stays; else a scratch one, removed at the end unless what it holds could not be decoded: then it
+    stays too, less what the run alone needed.
+    """
     if keep is not None:
         folder = Path(keep)
         try:
@@ -80,9 +83,7 @@ def run_folder(keep: str | None) -> Iterator[Path]:
         except OSError as error:
             raise UsageError(f"--keep-wire {keep}: {error.strerror}") from None
         yield folder
-        (folder / "counters").unlink(missing_ok=True)
-        for name in ("columns", "lost", "warm-up-plan", "warm-up-spool", "warm-up-columns"):
-            shutil.rmtree(folder / name, ignore_errors=True)
+        _clean(folder)
         return
     folder = Path(tempfile.mkdtemp(prefix="loadstone-"))
     try:
@@ -92,4 +93,19 @@ def run_folder(keep: str | None) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    shutil.rmtree(folder, ignore_errors=True)
+    if (folder / STAYS).exists():
+        _clean(folder)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def let_stay(folder: Path) -> None:
+    """Have `run_folder` keep this folder."""
+    (folder / STAYS).touch()
+
+
+def _clean(folder: Path) -> None:
+    for name in ("counters", STAYS):
+        (folder / name).unlink(missing_ok=True)
+    for name in ("columns", "warm-up-plan", "warm-up-spool", "warm-up-columns"):
+        shutil.rmtree(folder / name, ignore_errors=True)

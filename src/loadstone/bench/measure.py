@@ -2,27 +2,28 @@
 
 import select
 import time
-from itertools import count, islice
 from pathlib import Path
 
 import msgspec
 
-from loadstone.bench.decoder import DecoderDone, DecoderJob
+from loadstone.bench.decoder import DecoderJob
+from loadstone.bench.decoding import Decoding
 from loadstone.bench.interrupts import Interrupts
-from loadstone.bench.kept import SpoolKeptError
+from loadstone.bench.kept import SpoolKeptError, let_stay
+from loadstone.bench.lost import note_of_lost, write_lost
 from loadstone.bench.processes import Processes
-from loadstone.bench.record_file import RecordFile
 from loadstone.engine.counters import Count, Decoded
 from loadstone.engine.gauges import Health
 from loadstone.engine.process import Answer, Order
 from loadstone.engine.settings import Phase
-from loadstone.records import FAILED, ColumnWriter, Record, Records
+from loadstone.records import Records
 from loadstone.report.live import Live, Progress
 
 START_DELAY_NS = 20_000_000  # from the order to the start: every worker has heard it by then
 LOOK_S = 0.1
 OVERTIME_NS = 250_000_000  # the workers themselves stop sending at the end of the duration; the parent sees to it after this
 PATIENCE_S = 10.0  # that a worker has to hear that all is cancelled
+DECODER = "decoder died"  # why a load was stopped
 ENOUGH_ENDED = 20  # requests that must be over before an error rate means anything
 
 
@@ -37,7 +38,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, kw_only=True):
-    """What one phase left behind. `stopped` says why it was ended early: "" if it was not, else interrupt, duration, error rate."""
+    """What one phase left behind. `stopped` says why it was ended early: "" if it was not, else interrupt, duration, error rate, decoder died."""
 
     records: Records
     planned: int
@@ -46,7 +47,8 @@ class Measured(msgspec.Struct, kw_only=True):
     stopped: str = ""
     lost_workers: list[str] = []
     health: list[Health] = []
-    trouble: str = ""  # what the decoder could not do
+    notes: list[str] = []  # what a reader of the report must know of the decoding
+    decoder_died: bool = False  # so often that it was given up
     decoder_cpu_s: float = 0.0
     wall_s: float = 0.0
 
@@ -64,60 +66,54 @@ def measure(
 ) -> Measured:
     """Run one phase to its end: all requests over, or stopped. Whatever was captured is decoded and returned.
 
-    Raises SpoolKeptError if the decoder died: the spool is then still there.
+    Raises SpoolKeptError if the records have no place on the disk: the spool is then still there.
     """
-    decoder = processes.decoder
     processes.prepare(phase)
-    decoder.tell(job)
+    decoding = Decoding(processes, job, live.say)
     start_ns = time.monotonic_ns() + START_DELAY_NS
     processes.tell(Order(do="run", start_ns=start_ns))
-    watch = _Watch(processes, planned, last_due_ns, start_ns, rules, live)
+    watch = _Watch(processes, decoding, planned, last_due_ns, start_ns, rules, live)
     with interrupts.counted():
         measured = watch.until_sent(interrupts)
-        decoder.tell({"do": "finish"})
-        done, interrupted = None, interrupts.count
-        while done is None and not decoder.ended:
-            select.select([decoder], [], [], LOOK_S)
-            for line in decoder.answers():
-                done = msgspec.json.decode(line, type=DecoderDone)
+        decoding.finish()
+        interrupted = interrupts.count
+        while not decoding.over:
+            select.select(decoding.children, [], [], LOOK_S)
+            decoding.look()
             watch.show("decoding")
             if interrupts.count > interrupted:
                 live.say("what was captured is being decoded for the report; Ctrl-C again leaves it")
                 if interrupts.count > interrupted + 1:
                     raise KeyboardInterrupt
-    trouble = decoder.trouble()
-    if done is None:
-        last = trouble.splitlines()[-1] if trouble else "it gave no reason"
-        raise SpoolKeptError(f"the decoder died: {last}. What was captured is kept in {Path(job.spool).parent}")
-    if job.debug and trouble:
+    if job.debug and (trouble := processes.decoder.trouble()):
         live.say(trouble)
-    measured.decoder_cpu_s, measured.trouble = done.cpu_s, done.trouble
-    measured.records = Records.open(Path(job.out))
-    if measured.lost_workers:
-        lost = Path(job.out).with_name("lost")
-        write_lost(lost, measured, job.records)
-        measured.records = Records.open(Path(job.out), lost)
+    measured.decoder_cpu_s = decoding.cpu_s
+    measured.notes += decoding.notes()
+    if decoding.done and decoding.done.trouble:
+        measured.notes.append(decoding.done.trouble)
+    folders = decoding.folders
+    if measured.lost_workers or decoding.given_up:
+        folders.append(Path(job.out) / "lost")
+        try:
+            lost = write_lost(folders[-1], decoding, measured)
+        except OSError as error:
+            raise SpoolKeptError(f"the records cannot be written ({error}). What was captured is kept in {Path(job.spool).parent}") from None
+        if decoding.given_up:
+            measured.decoder_died, measured.stopped = True, measured.stopped or DECODER
+            if lost and not phase.id_mark:  # else it was a warm-up, of which nobody wants to know
+                let_stay(Path(job.spool).parent)
+                measured.notes.append(note_of_lost(lost, Path(job.spool).parent))
+    measured.records = Records.open(*folders)
     return measured
-
-
-def write_lost(folder: Path, measured: Measured, lines: str | None) -> None:
-    """A failed record for each request that was sent but left no trace, because its worker died. Which ones those are is known from the plan's order:
-    the first that are missing.
-    """
-    seen = set(measured.records.index.tolist())
-    missing = (index for index in count() if index not in seen)
-    with ColumnWriter(folder) as lost, RecordFile(lines) as file:
-        for index in islice(missing, max(measured.sent - len(seen), 0)):
-            record = Record(index=index, status=FAILED, reason="worker died", error=f"the worker process died: {measured.lost_workers[0]}")
-            lost.add(record)
-            file.add(record)
 
 
 class _Watch:
     """Follows a running phase: shows how far it is, stops it when it is time to."""
 
-    def __init__(self, processes: Processes, planned: int, last_due_ns: int | None, start_ns: int, rules: Rules, live: Live) -> None:
-        self.processes, self.planned, self.start_ns, self.rules, self.live = processes, planned, start_ns, rules, live
+    def __init__(
+        self, processes: Processes, decoding: Decoding, planned: int, last_due_ns: int | None, start_ns: int, rules: Rules, live: Live
+    ) -> None:
+        self.processes, self.decoding, self.planned, self.start_ns, self.rules, self.live = processes, decoding, planned, start_ns, rules, live
         self.last_due_s = rules.duration_s if last_due_ns is None else last_due_ns / 1e9
         self._stop_by: float | None = None
         self._cancelled_s: float | None = None
@@ -144,8 +140,9 @@ class _Watch:
         running = list(self.processes.workers)
         measured = Measured(records=Records([]), planned=self.planned, start_ns=self.start_ns)
         while running:
-            ready, _, _ = select.select(running, [], [], LOOK_S)
-            for child in ready:
+            ready, _, _ = select.select([*running, *self.decoding.children], [], [], LOOK_S)
+            self.decoding.look()
+            for child in [each for each in running if each in ready]:
                 for line in child.answers():
                     answer = msgspec.json.decode(line, type=Answer)
                     measured.sent += answer.sent
@@ -155,7 +152,7 @@ class _Watch:
                     running.remove(child)
                     row = self.processes.counters.row(1 + self.processes.workers.index(child))
                     measured.sent += row[Count.SENT]
-                    measured.lost_workers.append(child.trouble().splitlines()[-1] if child.trouble() else "no reason given")
+                    measured.lost_workers.append(child.why)
             self._stop(measured, interrupts)
             if self._cancelled_s is not None and time.monotonic() > self._cancelled_s + PATIENCE_S:
                 for child in running:  # it hears nothing any more: stopped, or stuck in the kernel
@@ -183,6 +180,8 @@ class _Watch:
     def _rule(self) -> str:
         """The rule that ends the run now, or ""."""
         rules = self.rules
+        if self.decoding.given_up:  # what is captured from now on would fill the disk
+            return DECODER
         if rules.duration_s is not None and time.monotonic_ns() - self.start_ns > rules.duration_s * 1e9 + OVERTIME_NS:
             return "duration"
         if rules.max_error_rate is not None:

@@ -45,6 +45,15 @@ class Processes:
         for child in self.workers:
             child.tell(order)
 
+    def renew_decoder(self) -> Child:
+        """Start another decoder in place of the one that there is, which is ended if it has not died yet, and returned."""
+        old = self.decoder
+        if not old.ended:  # else it has died of something else, which shall be told
+            old.kill()
+        old.end()
+        self.decoder = Child("loadstone.bench.decoder")
+        return old
+
     def prepare(self, phase: Phase) -> int:
         """Have every worker open the plan and its connections. Returns how many connections are open."""
         spool = Path(phase.spool)

@@ -10,15 +10,16 @@ from loadstone.records import Record, RunHeader, encode_record, write_header
 
 class RecordFile:
     """Appends records to `path`, a block at a time and unbuffered, so that a killed run leaves what it wrote; None: nothing is written. With a header
-    a new file is begun. What cannot be written is in `trouble`, and the file then ends there: the result does not depend on it.
+    a new file is begun, unless it has been `begun` before. What cannot be written is in `trouble`, and the file then ends there: the result does not
+    depend on it.
     """
 
-    def __init__(self, path: str | None, header: RunHeader | None = None) -> None:
+    def __init__(self, path: str | None, header: RunHeader | None = None, *, begun: bool = False) -> None:
         self.trouble = ""
         self._lines: list[bytes] = []
         self._wanted = path is not None
-        self._file = Path(path or os.devnull).open("ab" if header is None else "wb", buffering=0)  # noqa: SIM115 (it is closed with this)
-        if header is not None:
+        self._file = Path(path or os.devnull).open("ab" if header is None or begun else "wb", buffering=0)  # noqa: SIM115 (it is closed with this)
+        if header is not None and not begun:
             try:
                 write_header(self._file, header)
             except OSError as error:

@@ -82,8 +82,7 @@ class _Run:
                 manifest.client = client_figures(processes, measured, self.clock)
                 notes = [*([note] if note else []), *prepared.notes, *self._after(measured)]
                 manifest.notes = notes
-                if config.keep_wire:
-                    manifest.write(folder)
+                manifest.write(folder)  # the folder stays with --keep-wire, and where something in it could not be decoded
             return self._result(prepared, measured, manifest)
 
     # before and after the measured time
@@ -133,8 +132,7 @@ class _Run:
             yield "the run was interrupted: these are the numbers up to then"
         if measured.stopped == ERROR_RATE:
             yield f"the run was given up: more than {config.max_error_rate:.0%} of the requests had failed (--max-error-rate)"
-        if measured.trouble:
-            yield measured.trouble
+        yield from measured.notes
         if config.duration is not None:
             grace = f"requests in flight then got {config.drain_grace:g} s (--drain-grace)"
             yield f"nothing was sent later than {config.duration:g} s (--duration); {grace}"

@@ -4,12 +4,14 @@ Kernel stamps become monotonic here: the offset between the clocks is interpolat
 being slewed bends no time.
 """
 
+import contextlib
 import gzip
 import mmap
 import os
 import shutil
 import struct
 import zlib
+from array import array
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -44,6 +46,41 @@ class SpoolReader:
         self._offset_ns: list[int] = []
         self._samples: tuple[int, int, NDArray[np.int64], NDArray[np.int64]] | None = None  # the newest, as _monotonic wants them
         self.bytes_read = 0
+
+    def resume(self) -> None:
+        """Begin at the first segment that no reader before this one has finished with, knowing the clock samples that it knew by then."""
+        number, self.bytes_read = self._recall()
+        if number:
+            self._number = number - 1
+            self.finish()  # once more, for it may have died on the way; a segment that is gone is no matter
+        if not self._exists(self._number):
+            self._number = max(self._number, self._first())
+
+    def begin(self) -> None:
+        """Begin at the first segment that is there: those before it may be gone."""
+        first = self._first()
+        if first and self._recall()[0] != first:
+            self._clock_ns, self._offset_ns = [], []
+        self._number = first
+
+    def _first(self) -> int:
+        return min((int(path.name[3:9]) for path in self.folder.glob(f"{self.worker:02d}-??????.spool*")), default=0)
+
+    def _recall(self) -> tuple[int, int]:
+        """Take up the clock samples at the mark. Returns the first segment that is not finished, and how many bytes those before it had."""
+        try:
+            number, bytes_read, *samples = array("q", self._mark.read_bytes())
+        except FileNotFoundError:
+            return 0, 0
+        self._clock_ns, self._offset_ns = samples[: len(samples) // 2], samples[len(samples) // 2 :]
+        return number, bytes_read
+
+    def rest(self) -> Iterator[Exchange]:
+        """All whole exchanges that are there."""
+        before = -1
+        while self.bytes_read > before:
+            before = self.bytes_read
+            yield from self.read()
 
     def read(self, limit_bytes: int = BLOCK_BYTES) -> Iterator[Exchange]:
         """The whole exchanges that have been written since the last call, from about `limit_bytes` of file."""
@@ -82,6 +119,8 @@ class SpoolReader:
         """Nothing more will come in this segment: go on to the next, and do with this one as was asked."""
         path = self._path
         self._number, self._at, self._unpacked = self._number + 1, 0, None
+        if self.after != After.KEEP:
+            self._set_mark()
         if self.after == After.REMOVE:
             path.unlink(missing_ok=True)
         elif self.after == After.COMPRESS and path.exists():
@@ -95,6 +134,22 @@ class SpoolReader:
     def exists(self) -> bool:
         """Whether the current segment is there."""
         return self._path.exists()
+
+    def forget(self) -> None:
+        """Remove what `resume` needs."""
+        self._mark.unlink(missing_ok=True)
+
+    def _set_mark(self) -> None:
+        """Note where the next reader is to begin. A segment begins with a clock sample, but replies that began in the one before need older ones."""
+        numbers = array("q", [self._number, self.bytes_read, *self._clock_ns[-NEWEST:], *self._offset_ns[-NEWEST:]])
+        partial = self._mark.with_suffix(".partial")
+        with contextlib.suppress(OSError):  # on a full disk it is the more important that the segment goes
+            partial.write_bytes(numbers.tobytes())
+            partial.replace(self._mark)
+
+    @property
+    def _mark(self) -> Path:
+        return self.folder / f"{self.worker:02d}.mark"
 
     @property
     def _path(self) -> Path:

@@ -5,6 +5,7 @@ the metrics (`Records`), on disk so that a run of any length fits a small memory
 from loadstone.records.columns import Records
 from loadstone.records.layout import ABSENT, Spans, Times, offsets
 from loadstone.records.lines import encode_record, open_records, read_records, whole_text, write_header
+from loadstone.records.parts import FilePart
 from loadstone.records.record import CANCELLED, COMPLETED, FAILED, SCHEMA, Record, RunHeader
 from loadstone.records.words import Words
 from loadstone.records.writer import ColumnWriter
@@ -16,6 +17,7 @@ __all__ = [
     "FAILED",
     "SCHEMA",
     "ColumnWriter",
+    "FilePart",
     "Record",
     "Records",
     "RunHeader",

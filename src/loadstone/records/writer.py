@@ -13,7 +13,7 @@ from loadstone.records.ragged import FORMS, pack, steps_of
 from loadstone.records.record import Record
 
 FLUSH_ROWS, FLUSH_VALUES, FLUSH_TEXT = 1024, 1 << 16, 1 << 20  # what is held back at most: a few hundred kilobytes
-FILES = ("rows", "words", "texts", *RAGGED, *(f"{name}.wide" for name in RAGGED))
+FILES = ("words", "texts", *RAGGED, *(f"{name}.wide" for name in RAGGED), "rows")  # where `rows` is, all are
 
 
 class ColumnWriter:
