@@ -18,6 +18,9 @@ _BACKENDS = {
     "ollama": "ollama",
     "ollama-generate": "ollama",
     "llamacpp": "llamacpp",
+    "openai-responses": "openai_responses",
+    "openai-audio": "openai_audio",
+    "anthropic": "anthropic",
 }
 
 

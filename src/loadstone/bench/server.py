@@ -29,7 +29,7 @@ def request_headers(config: RunConfig, backend: Backend) -> dict[str, str]:
 
 
 REMEDIES = {
-    401: "Give the key: in OPENAI_API_KEY, or with --api-key, or with --header Authorization='Bearer ...'.",
+    401: "Give the key: with --api-key, in OPENAI_API_KEY (backend anthropic: ANTHROPIC_API_KEY), or with --header Authorization='Bearer ...'.",
     403: "The key that was sent may not use this model or path.",
     404: "Is the path right (--base-url, --endpoint) and the model one that the server has (--model, --served-model-name)?",
     405: "Is the path right (--endpoint)?",

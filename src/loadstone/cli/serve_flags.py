@@ -17,6 +17,9 @@ BACKENDS = (
     "ollama",
     "ollama-generate",
     "llamacpp",
+    "openai-responses",
+    "openai-audio",
+    "anthropic",
 )  # those that work
 DATASETS = ("random", "custom", "sharegpt", "EB", "EBChat", "sonnet", "prefix_repetition", "spec_bench")
 
@@ -70,7 +73,12 @@ GROUPS = (
                 "path of the API, joined to the base by one slash (default: by backend, /v1/chat/completions for openai-chat)",
             ),
             Flag("header", "list", "KEY=VALUE", "headers sent with every call of the run; never printed or saved"),
-            Flag("api-key", "str", "KEY", "sent as Authorization: Bearer KEY; other users of the machine can see it here (default: $OPENAI_API_KEY)"),
+            Flag(
+                "api-key",
+                "str",
+                "KEY",
+                "sent as Authorization: Bearer KEY, or as the API has it; other users of the machine can see it here (default: $OPENAI_API_KEY)",
+            ),
             Flag("model", "str", "NAME", "model field of the request (default: the one model that the server lists)"),
             Flag("served-model-name", "str", "NAME", "model field of the request, where it differs from --model"),
             Flag("ready-check-timeout-sec", "float", "S", "before the run, try one request for so many seconds; 0: do not", "600"),
