@@ -186,3 +186,13 @@ def test_every_record_field_and_metric_is_documented() -> None:
         assert f"`{name}`" in records_page, name
     for name in METRICS:
         assert f"`{name}`" in metrics_page, name
+
+
+def test_spans_of_the_server_by_hand(reply: Any) -> None:
+    records = [reply(index, tokens=[10, 20], server_spans={"load": ms * MS, "s_ttft": MS}) for index, ms in enumerate((2, 4, 12))]
+    records.append(reply(3, tokens=[10, 20]))
+    found = document(records)
+    assert found["server_spans"] == {
+        "load": {"count": 3, "mean": 6.0, "median": 4.0, "std": pytest.approx(4.3205, abs=1e-4), "min": 2.0, "max": 12.0, "p99": 11.84}
+    }
+    assert document([reply(tokens=[10, 20])])["server_spans"] == {}

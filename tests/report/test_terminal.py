@@ -191,3 +191,20 @@ def test_colours_on_a_terminal(reply: Any, monkeypatch: pytest.MonkeyPatch) -> N
     print_report(summary, RunConfig(model="m"), stream)
     assert "\x1b[" in stream.getvalue()
     assert re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()) == render(summary, RunConfig(model="m"))
+
+
+def test_what_servers_say_of_themselves_by_its_name(reply: Any) -> None:
+    long = "prefill_first_token_infer_cost_time"
+    spans = [{"s_ttft": 20 * MS, "s_e2el": 90 * MS, "load": 3 * MS, long: 12_345_678 * MS}, {"s_ttft": 40 * MS, "s_e2el": 110 * MS, "load": 5 * MS}]
+    records = [reply(index, tokens=[30, 100], server_spans=each) for index, each in enumerate(spans)]
+    lines = report(records).splitlines()
+    start = lines.index("Server's own times in ms                   n      mean    median       p99")
+    assert lines[start + 1 : start + 5] == [
+        "S_TTFT                                     2     30.00     30.00     39.80",
+        "S_E2EL                                     2    100.00    100.00    109.80",
+        "load                                       2      4.00      4.00      4.98",
+        "prefill_first_token_infer_cost_time        1  12345678  12345678  12345678",
+    ]
+    chosen = report(records, RunConfig(model="m", percentile_metrics=("s_ttft",)))
+    assert "S_TTFT  " not in chosen.partition("Server's own times")[2]
+    assert "Server's own times" not in report([reply(tokens=[30, 100])])

@@ -94,6 +94,19 @@ def _figures(found: Distribution, percentiles: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _span(found: Distribution, percentiles: Sequence[str]) -> dict[str, Any]:
+    """What a server said of one span, in ms."""
+    return {
+        "count": found.count,
+        "mean": found.mean,
+        "median": found.median.value if found.median else None,
+        "std": found.std,
+        "min": found.minimum,
+        "max": found.maximum,
+        **{f"p{text}": found.percentiles[text].value if text in found.percentiles else None for text in percentiles},
+    }
+
+
 def _interval(point: Percentile | None) -> list[float | None] | None:
     return [point.low, point.high] if point else None
 
@@ -119,6 +132,7 @@ def _added(summary: Summary, config: RunConfig) -> dict[str, Any]:
         "token_source": summary.token_source,
         "prompt_token_source": summary.prompt_token_source,
         "itl_basis": summary.itl_basis,
+        "server_spans": {name: _span(each, config.metric_percentiles) for name, each in summary.server_spans.items()},
         "thresholds": msgspec.to_builtins(summary.thresholds),
         "warnings": summary.warnings,
         "notes": [without_secrets(note, config) for note in summary.notes],

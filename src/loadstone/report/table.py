@@ -6,6 +6,7 @@ from loadstone.report.labels import LABELS
 
 SERVICE = ("ttft", "ttfot", "tpot", "itl", "icl", "e2el", "s_ttft", "s_itl", "s_e2el")
 FROM_DUE = {"response_ttft": "TTFT from due", "response_e2el": "E2EL from due", "queue_delay": "Sent after due"}
+SERVER_TITLE = "Server's own times in ms"
 HEADLINE = ("ttft", "tpot", "itl", "e2el")
 
 
@@ -20,6 +21,21 @@ def latency_table(summary: Summary, config: RunConfig) -> list[str]:
     columns = [text for text in ("50", "90") if float(text) != float(top)] + [top]
     head = f"{'Latency in ms':<15}{'n':>9}{'mean':>9}" + "".join(f"{'p' + text:>9}" for text in columns) + f"  95 % CI of p{top}"
     return [head, *(_row(rows[name], each, columns) for name, each in found.items())]
+
+
+def server_table(summary: Summary, config: RunConfig) -> list[str]:
+    """A title line, then one line a span that servers stated, with S_TTFT and S_E2EL if the latency table has them not. Empty without any span."""
+    metrics = {name: summary.distributions[name] for name in ("s_ttft", "s_e2el") if name not in config.percentile_metrics}
+    found = {LABELS[name].short: each for name, each in metrics.items() if each.count} | summary.server_spans
+    if not summary.server_spans:
+        return []
+    top = max(config.metric_percentiles, key=float)
+    lines = [f"{SERVER_TITLE:<36}{'n':>8}{'mean':>10}{'median':>10}{'p' + top:>10}"]
+    for name, each in found.items():
+        if each.mean is not None and each.median is not None:
+            figures = (each.mean, each.median.value, each.percentiles[top].value)
+            lines.append(f"{name[:35]:<36}{each.count:>8}" + "".join(f"{_short(value):>10}" for value in figures))
+    return lines
 
 
 def _row(label: str, found: Distribution, columns: list[str]) -> str:

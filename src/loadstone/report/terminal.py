@@ -13,7 +13,7 @@ from loadstone.metrics.summary import Summary
 from loadstone.report.block import block
 from loadstone.report.page import Page
 from loadstone.report.secrets import without_secrets
-from loadstone.report.table import latency_table
+from loadstone.report.table import latency_table, server_table
 from loadstone.report.thresholds import threshold_lines
 
 EXAMPLE = 300  # characters of an error text that are shown
@@ -56,6 +56,10 @@ def _page(summary: Summary, config: RunConfig) -> Page:
             say.line("From due time: not applicable (closed loop).", style="dim")
         say.wrapped("Percentiles interpolate linearly; intervals take the samples as independent.", style="dim")
     threshold_lines(say, summary.thresholds)
+    if table := server_table(summary, config):
+        say.heading(table[0])
+        for text in table[1:]:
+            say.line(text)
     if summary.failures:
         say.heading("Failures")
         for reason, count in summary.failures.items():
