@@ -151,7 +151,7 @@ def test_odd_values_are_passed_over() -> None:
         block(0, type="text", text=["x"]), {"type": "content_block_start"}, {"type": "message_delta", "delta": [], "usage": None},
         ends(None, output_tokens="9", input_tokens=-1), {"type": "something_new", "delta": {"text": "x"}}, {"type": "vendor_event"},
     ]  # fmt: skip
-    reply = record("anthropic", *typed(*odd, says("a"), STOP), b"event: ping\ndata: hm\n\n")
+    reply = record("anthropic", *typed(*odd, says("a")), b"event: ping\ndata: hm\n\n", *typed(STOP))
     assert (reply.status, reply.text, reply.output_tokens, reply.prompt_tokens) == (COMPLETED, "a", 1, None)
 
 

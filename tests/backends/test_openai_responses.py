@@ -34,7 +34,8 @@ def says(text: str) -> Message:
 
 
 CREATED = event("created", response=response("in_progress"))
-COMPLETED_RESPONSE = event("completed", response=response(usage=USAGE))
+ALL = [{"type": "message", "content": [{"type": "output_text", "text": "all of it once more"}]}]
+COMPLETED_RESPONSE = event("completed", response=response(usage=USAGE, output=ALL))
 HELLO: list[Message] = [CREATED, says("Hel"), says("lo"), COMPLETED_RESPONSE]
 THINKS_SPEAKS_AND_CALLS: list[Message] = [
     CREATED,
@@ -108,6 +109,7 @@ def incomplete(kind: str, reason: str | None) -> Message:
         (incomplete("completed", "max_output_tokens"), "max_output_tokens"),  # as vLLM says it
         (incomplete("incomplete", "content_filter"), "content_filter"),
         (incomplete("incomplete", None), "incomplete"),
+        (event("incomplete", response=response("completed", usage=USAGE)), "incomplete"),
         (event("incomplete", response=None), "incomplete"),
     ],
 )
