@@ -39,6 +39,19 @@ def test_the_same_seed_sends_the_same_bodies_at_the_same_offsets() -> None:
     assert sent[0] != sent[2] and planned[0] != planned[2]
 
 
+def test_without_a_prefix_no_x_request_id_is_sent() -> None:
+    """llama-cpp-python's server answers 400, without a word, to one that is no UUID."""
+
+    def play(connection: socket.socket, request: Request) -> bool:
+        return (document("400 Bad Request", b"") if "x-request-id" in request.headers else stream(WORDS))(connection, request)
+
+    with Scripted(play) as server:
+        with pytest.raises(NotReadyError, match=r"refused the test request .*no UUID in this way: --request-id-prefix '' sends none"):
+            run(config(server))
+        assert run(config(server, request_id_prefix="", num_warmups=1, max_concurrency=1)).summary.completed == 5
+    assert [request.headers["x-loadstone-request"] for request in server.seen[1:]] == ["-ready", "-warm-up-0", *"01234"]
+
+
 def test_warm_ups_and_the_ready_check_are_not_counted() -> None:
     """Case F08: the first three requests take long; the measured five do not."""
 

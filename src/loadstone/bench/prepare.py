@@ -12,6 +12,7 @@ import numpy as np
 
 from loadstone import plan as plans
 from loadstone.backends.base import Backend, Options
+from loadstone.bench.server import id_header
 from loadstone.config import RunConfig, load_hyperparameters
 from loadstone.engine.settings import Address, Job, Tls
 from loadstone.errors import NotReadyError
@@ -123,7 +124,7 @@ def job_of(config: RunConfig, target: Target, endpoint: str, headers: Mapping[st
         workers=config.workers,
         addresses=addresses,
         tls=Tls(server_name=target.host) if target.scheme == "https" else None,
-        head="\r\n".join(lines) + f"\r\nx-request-id: {config.request_id_prefix}",
+        head="\r\n".join(lines) + f"\r\n{id_header(config.request_id_prefix)}: {config.request_id_prefix}",
         tail="\r\ncontent-length: ",
         clock=config.clock,
         connect_timeout_s=config.connect_timeout,

@@ -28,6 +28,15 @@ def request_headers(config: RunConfig, backend: Backend) -> dict[str, str]:
     return own | {name.lower(): value for name, value in config.request_headers(backend.headers, backend.key_variable).items()}
 
 
+def id_header(prefix: str) -> str:
+    """The header that numbers the requests. With --request-id-prefix '' it is one that no server reads: some want UUIDs in x-request-id."""
+    return "x-request-id" if prefix else "x-loadstone-request"
+
+
+WORDLESS = (
+    "It does not say why. Some servers, llama-cpp-python's among them, refuse an x-request-id that is no UUID in this way: "
+    "--request-id-prefix '' sends none."
+)
 REMEDIES = {
     401: "Give the key: with --api-key, in OPENAI_API_KEY (backend anthropic: ANTHROPIC_API_KEY), or with --header Authorization='Bearer ...'.",
     403: "The key that was sent may not use this model or path.",
@@ -60,7 +69,7 @@ class Server:
         until = time.monotonic() + timeout_s
         told = ""
         while True:
-            headers = {**self.headers, "x-request-id": f"{prefix}-ready"}
+            headers = {**self.headers, id_header(prefix): f"{prefix}-ready"}
             left = max(until - time.monotonic(), 0.001)
             exchange = ask(self.target, "POST", self.target.path_of(endpoint), headers, body, timeout_s=left, tls=self.tls)
             record = decode(exchange, backend)
@@ -82,6 +91,8 @@ class Server:
         """Raise when trying again cannot help."""
         url, status = self.target.url_of(endpoint), record.http_status
         if status in HOPELESS:
+            if status == 400 and ":" not in record.error:  # no word of why
+                raise NotReadyError(f"the server refused the test request to {url}: {_sentence(record.error)} {WORDLESS}")
             remedy = REMEDIES.get(status or 0, "The test request is a prompt of the workload's kind; --ready-check-timeout-sec 0 skips it.")
             raise NotReadyError(f"the server refused the test request to {url}: {_sentence(record.error)} {remedy}")
         if record.reason == "tls" or "certificate" in record.error.lower():

@@ -232,7 +232,7 @@ GROUPS = (
             Flag("lora-assignment", "str", "HOW", "random (seeded) or round-robin", "random", ("random", "round-robin")),
             Flag("continuous-usage-stats", "switch", "", "ask for usage in every event; some servers refuse"),
             Flag("no-stream-request", "switch", "", "ask for replies in one piece: only E2EL is measured"),
-            Flag("request-id-prefix", "str", "TEXT", "x-request-id is this and the request's number", "benchmark-serving"),
+            Flag("request-id-prefix", "str", "TEXT", "x-request-id is this and the request's number; '' sends none", "benchmark-serving"),
             Flag("profile", "switch", "", "POST start_profile before and stop_profile after the run"),
         ),
     ),
