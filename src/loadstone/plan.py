@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # a worker process imports this file and should not pay for n
     from loadstone.workload.base import Prompt
 
 SCHEMA = "loadstone.plan/1"
+MOST_RESIDENT = 4 << 20  # bytes of bodies that a process keeps mapped; to give back so much takes some tens of microseconds
 NONE = -1  # absent, in the columns of the index
 COLUMNS = (
     "due_ns",  # from the start of the run; NONE in a closed loop
@@ -63,6 +64,7 @@ class Plan:
         self.folder, self.models, self._requests = folder, head.models, head.requests
         self._index = memoryview(_mapped(folder / "index.bin")).cast("q")
         self._bodies = _mapped(folder / "bodies.bin")
+        self._resident = 0  # bytes of bodies looked at since their pages were last given back
 
     def __len__(self) -> int:
         return self._requests
@@ -73,8 +75,12 @@ class Plan:
 
     def body(self, number: int) -> bytes:
         at = number * WIDTH
-        start = self._index[at + 1]
-        return self._bodies[start : start + self._index[at + 2]]
+        start, length = self._index[at + 1], self._index[at + 2]
+        self._resident += length
+        if self._resident > MOST_RESIDENT and isinstance(self._bodies, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            self._bodies.madvise(mmap.MADV_DONTNEED)  # what has been sent would else stay mapped: as much memory as there is plan
+            self._resident = 0
+        return self._bodies[start : start + length]
 
     def __getitem__(self, number: int) -> PlannedRequest:
         at = number * WIDTH
