@@ -2,6 +2,8 @@
 
 import json
 import os
+import resource
+import signal
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,9 @@ import numpy as np
 import pytest
 
 from loadstone.config import RunConfig
-from loadstone.errors import UsageError
+from loadstone.errors import LoadstoneError, UsageError
 from loadstone.report import output
-from loadstone.report.output import encode, prepare_output, result_name, write_result
+from loadstone.report.output import encode, prepare_output, result_name, unused_output, write_result
 
 DATE = datetime(2026, 1, 2, 3, 4, 5)
 
@@ -106,6 +108,40 @@ def test_a_saved_result_can_be_appended_to(tmp_path: Path) -> None:
     write_result(path, {"a": {"b": [1]}})
     write_result(path, {"a": 2}, append=True)
     assert [json.loads(line) for line in path.read_text().splitlines()] == [{"a": {"b": [1]}}, {"a": 2}]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="no limit on the size of files here")
+def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is room for half of it. The file is as it was, and nothing is lost: the result is somewhere else."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "out.jsonl"
+    path.write_text('{"first": 1}')
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(LoadstoneError, match="could not be written"):
+            write_result(path, {"text": "x" * 2000}, append=True)
+        left = path.read_text()
+        written = write_result(path, {"text": "x" * 200}, append=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert left == '{"first": 1}' and written == path
+    assert [len(line) for line in path.read_text().splitlines()] == [12, 211]
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"result_filename": "out.json"}, "--result-filename has no effect: --save-result"),
+        ({"label": "a", "result_dir": "x", "metadata": {"a": "b"}}, "--result-dir and --label and --metadata"),
+        ({"label": "a", "junit": "j.xml"}, ""),
+        ({"label": "a", "append_result": True}, ""),
+        ({}, ""),
+    ],
+)
+def test_names_of_a_file_that_is_not_written_are_noted(fields: dict[str, Any], says: str) -> None:
+    notes = unused_output(RunConfig(model="m", **fields))
+    assert bool(notes) == bool(says) and all(says in note for note in notes)
 
 
 def test_appending_to_something_else_is_refused_before_the_load(tmp_path: Path) -> None:

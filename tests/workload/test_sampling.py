@@ -6,7 +6,7 @@ import pytest
 
 from loadstone.config import RunConfig
 from loadstone.errors import UsageError
-from loadstone.workload import load_workload
+from loadstone.workload import load_workload, unused_path
 from loadstone.workload.base import Prompt
 from loadstone.workload.sampling import Skipped, counted, repeats, workload
 
@@ -80,3 +80,10 @@ def test_counts_are_those_of_all_texts_of_a_conversation(bpe):
     expected = [bpe.count("one two three"), bpe.count("you are old") + bpe.count("what is this"), 7]
     assert [prompt.prompt_tokens for prompt in counted(prompts, bpe)] == expected
     assert counted(prompts, None) == prompts
+
+
+def test_a_path_that_is_not_read_is_noted():
+    """vLLM takes it without a word: it is no error here either."""
+    (note,) = unused_path(RunConfig(model="m", dataset_path="rows.jsonl"))
+    assert "rows.jsonl is not read" in note and "--dataset-name" in note
+    assert unused_path(RunConfig(model="m")) == unused_path(RunConfig(model="m", dataset_name="custom", dataset_path="rows.jsonl")) == []

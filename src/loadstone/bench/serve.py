@@ -13,10 +13,11 @@ from loadstone.config import RunConfig
 from loadstone.metrics.thresholds import FAIL
 from loadstone.report.junit import write_junit
 from loadstone.report.live import Live
-from loadstone.report.output import prepare_output, write_result
+from loadstone.report.output import prepare_output, unused_output, write_result
 from loadstone.report.pytorch_benchmark import write_pytorch_benchmark
 from loadstone.report.result_file import result_document
 from loadstone.report.terminal import print_report
+from loadstone.workload import unused_path
 
 DONE, NOTHING_SUCCEEDED, OWN_FAULT, MISSED, INTERRUPTED = 0, 1, 70, 99, 130
 
@@ -28,6 +29,8 @@ def serve(config: RunConfig, *, command: Sequence[str] = ()) -> int:
     now = datetime.now().astimezone()
     prepare_output(config, now)  # before the server is asked anything
     live = Live(sys.stderr, enabled=not config.disable_tqdm)
+    for note in (*unused_output(config), *unused_path(config)):
+        live.say(note)
     config = with_model(config, live.say)
     path = prepare_output(config, now)
     try:

@@ -69,6 +69,23 @@ def prepare_output(config: RunConfig, date: datetime) -> Path | None:
     return path
 
 
+def unused_output(config: RunConfig) -> list[str]:
+    """What to say of flags that name or describe a result file, given without any that writes one. No error, for `vllm bench serve` takes them."""
+    if config.save_result or config.save_detailed or config.append_result:
+        return []
+    given = [
+        flag
+        for flag, value in (
+            ("--result-dir", config.result_dir),
+            ("--result-filename", config.result_filename),
+            ("--label", config.label if config.junit is None else None),
+            ("--metadata", config.metadata),
+        )
+        if value
+    ]
+    return [f"note: no result file is written, so {' and '.join(given)} has no effect: --save-result writes one"] if given else []
+
+
 def write_result(path: Path, document: Any, append: bool = False) -> Path:
     """Write `document` as one line of strict JSON and return where it is. A whole file replaces the old one at once or not at all; `append` adds a
     line to what is there, after the newline that an older file may lack.
@@ -130,14 +147,24 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _append(path: Path, line: bytes) -> None:
-    with path.open("a+b") as file:
-        if file.tell() > 0:
+    """All of the line or nothing: where the disk is full, the file is cut back to what it was."""
+    if _is_special(path):
+        path.write_bytes(line)
+        return
+    with path.open("a+b", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        if size > 0:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 line = b"\n" + line
-        file.write(line)
-        file.flush()
-        os.fsync(file.fileno())
+        rest = memoryview(line)
+        try:
+            while rest:
+                rest = rest[file.write(rest) :]
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(size)
+            raise
 
 
 def _is_special(path: Path) -> bool:

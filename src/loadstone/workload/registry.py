@@ -23,10 +23,22 @@ DATA_SETS = {  # name -> file in this folder, whose `load` makes the workload
     "spec_bench": "spec_bench",
 }
 
+WITHOUT_FILE = ("random", "prefix_repetition")  # these draw their prompts
+
 
 def names() -> list[str]:
     """The data sets that --dataset-name takes."""
     return list(DATA_SETS)
+
+
+def unused_path(config: RunConfig) -> list[str]:
+    """What to say of a --dataset-path that the data set does not read."""
+    if config.dataset_path is None or config.dataset_name not in WITHOUT_FILE:
+        return []
+    return [
+        f"note: --dataset-path {config.dataset_path} is not read, for the data set {config.dataset_name} draws its prompts: --dataset-name says what "
+        "a file holds (custom, sharegpt ...)"
+    ]
 
 
 def load_workload(config: RunConfig, tokenizer: Tokenizer | None) -> Workload:
