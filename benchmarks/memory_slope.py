@@ -2,6 +2,10 @@
 and makes every number. Both are processes of their own, at several sizes; from the slope follows what a larger run will need.
 
     python benchmarks/memory_slope.py [--tokens 100] [--running-usage] [--requests 10000 30000 100000 300000] [--project 1000000]
+
+With --live it runs `loadstone bench serve` itself, all processes of it, against a server on this machine, at each size (--streams at once):
+
+    python benchmarks/memory_slope.py --live [--tokens 100] [--streams 1000] [--requests 20000 60000] [--project 1000000]
 """
 
 import argparse
@@ -17,10 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from build import build
+from support.memory import Watched, watch
+from support.truth import machine, truth_server
 
 from loadstone.records import ColumnWriter, Record, Records
 
 MB = 1e6
+STEP_US = 20_000
+NAMES = ("command", "decoder", "worker")
 IN_FLIGHT = 1000  # requests end in about the order of the plan, this far out of it
 
 
@@ -90,6 +99,38 @@ def in_a_process(*arguments: object) -> Any:
     return json.loads(done.stdout)
 
 
+def live(requests: int, tokens: int, streams: int) -> Watched:
+    """A whole run of `loadstone bench serve` against the truth server."""
+    with tempfile.TemporaryDirectory(prefix="loadstone-memory-") as scratch:
+        folder = Path(scratch)
+        program = build(folder)["truth_server"]
+        with truth_server(program, STEP_US, folder / "truth.log") as server:
+            command = [sys.executable, "-m", "loadstone", "bench", "serve", "--backend", "openai-chat", "--disable-tqdm"]
+            command += ["--base-url", f"http://127.0.0.1:{server.port}", "--model", "truth", "--ready-check-timeout-sec", "0"]
+            command += ["--random-input-len", "50", "--random-output-len", str(tokens), "--max-concurrency", str(streams)]
+            watched = watch([*command, "--num-prompts", str(requests), "--save-result", "--result-dir", scratch])
+        (result,) = folder.glob("*.json")
+        completed = json.loads(result.read_text())["completed"]
+        if completed != requests:
+            sys.exit(f"{completed} of {requests} requests were completed")
+        return watched
+
+
+def all_live(sizes: list[int], tokens: int, streams: int, project: int) -> None:
+    print(f"{machine()}\n{tokens} tokens a request, {streams} streams; peak of all processes together, shared pages counted once")
+    print(f"{'requests':>10}{'wall':>9}{'all':>10}{'anonymous':>11}   each, at its own peak")
+    totals: list[int] = []
+    for requests in sizes:
+        watched = live(requests, tokens, streams)
+        each = ", ".join(f"{NAMES[min(place, 2)]} {memory.resident / MB:.0f} MB" for place, memory in enumerate(watched.processes))
+        totals.append(watched.total.resident)
+        print(f"{requests:>10,}{watched.wall_s:>7.0f} s{totals[-1] / MB:>7.0f} MB{watched.total.anonymous / MB:>8.0f} MB   {each}", flush=True)
+    if len(sizes) > 1:
+        per_request, base = np.polyfit(sizes, totals, 1)
+        projected = (base + per_request * project) / MB
+        print(f"{per_request:.0f} bytes a request on top of {base / MB:.0f} MB; {project:,} requests need {projected:.0f} MB")
+
+
 def slope(sizes: list[int], peaks: list[int]) -> tuple[float, float]:
     """Bytes a request, and what is needed without any: the line through all sizes but the smallest, where the buffers of a block still fill."""
     kept = slice(1, None) if len(sizes) > 2 else slice(None)
@@ -101,7 +142,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--running-usage", action="store_true", help="every event tells its tokens, as with --continuous-usage-stats")
-    parser.add_argument("--requests", type=int, nargs="+", default=[10_000, 30_000, 100_000, 300_000])
+    parser.add_argument("--live", action="store_true", help="whole runs, not the records alone")
+    parser.add_argument("--streams", type=int, default=1000, help="with --live: --max-concurrency")
+    parser.add_argument("--requests", type=int, nargs="+", help="sizes (10000 30000 100000 300000; with --live 20000 60000)")
     parser.add_argument("--project", type=int, default=1_000_000, help="size of the run to reckon with")
     parser.add_argument("--write", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--read", help=argparse.SUPPRESS)
@@ -111,6 +154,10 @@ def main() -> None:
         return
     if asked.read:
         print(json.dumps(read(Path(asked.read))))
+        return
+    asked.requests = asked.requests or ([20_000, 60_000] if asked.live else [10_000, 30_000, 100_000, 300_000])
+    if asked.live:
+        all_live(asked.requests, asked.tokens, asked.streams, asked.project)
         return
     print(f"{asked.tokens} tokens a request{', running usage' if asked.running_usage else ''}; peak resident memory of each process")
     print(f"{'requests':>10}{'disk':>10}{'writer':>10}{'us/req':>8}{'us/token':>10}{'report':>10}{'CPU':>9}{'us/token':>10}")
