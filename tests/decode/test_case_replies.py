@@ -54,6 +54,7 @@ def exchange(case: dict[str, Any]) -> Exchange:
         stamps_ns=np.array(stamps, np.int64),
         read_ends=np.cumsum([len(read) for read in reads]).astype(np.int64),
         connect_ns=11,
+        tls_ns=12,
     )
 
 
@@ -64,7 +65,7 @@ def record_of(case: dict[str, Any]) -> Record:
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_case(case: dict[str, Any]) -> None:
     record, expect = record_of(case), case["expect"]
-    assert record.index == 3 and record.worker == 1 and record.planned_ns == SENT_NS - 7 and record.connect_ns == 11
+    assert record.index == 3 and record.worker == 1 and record.planned_ns == SENT_NS - 7 and (record.connect_ns, record.tls_ns) == (11, 12)
     assert record.first_byte_ns == SENT_NS + 1000 and record.http_status == case["http_status"]
     if not expect["success"]:
         assert record.status == FAILED and record.reason

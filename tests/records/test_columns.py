@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadstone.records import ABSENT, ColumnWriter, Record, Records, columns, pieces, writer
-from loadstone.records.layout import COUNTS, ROWS_OF, TEXTS, TIMES, WORDS
+from loadstone.records.layout import COUNTS, MADE, ROWS_OF, TEXTS, TIMES, WORDS
 
-ONE_VALUE = ("index", "streamed", "merged_reads", *TIMES, *COUNTS)
+ONE_VALUE = ("index", "streamed", "merged_reads", *MADE, *TIMES, *COUNTS)
 times = st.none() | st.integers(ABSENT + 1, 2**63 - 1)
 counts = st.none() | st.integers(0, 2**40)
 texts = st.none() | st.text(st.characters(codec=None) | st.sampled_from("塔🌊\ud83d\udf0a\n\0"), max_size=5)
@@ -31,7 +31,14 @@ def make(index: int, draw: Callable[[Any], Any]) -> Record:
     fields |= {"status": draw(st.sampled_from(["completed", "failed", "cancelled", "strange"])), "error": draw(texts) or "", "text": draw(texts)}
     spans = draw(st.dictionaries(st.sampled_from(["s_ttft", "s_e2el", "load"]), st.integers(0, 2**40), max_size=3))
     fields |= {"server_spans": spans, "reasoning": draw(texts), "reason": draw(words), "model": draw(words), "token_source": draw(st.none() | words)}
-    return Record(index=index, streamed=draw(st.booleans()), merged_reads=draw(st.integers(0, 9)), **fields)
+    return Record(
+        index=index,
+        streamed=draw(st.booleans()),
+        merged_reads=draw(st.integers(0, 9)),
+        connect_ns=draw(st.integers(0, 2**40)),
+        tls_ns=index,
+        **fields,
+    )
 
 
 @st.composite
@@ -111,7 +118,7 @@ def test_steps_that_fit_take_four_bytes_and_counts_one(folder: Path) -> None:
     sizes = {path.name: path.stat().st_size for path in made.iterdir()}
     assert (sizes["token_ns"], sizes["token_counts"]) == (4 * 102, 102)
     assert (sizes["token_ns.wide"], sizes["token_counts.wide"]) == (16, 16)  # 5 s and 255
-    assert sizes["rows"] == 2 * 196
+    assert sizes["rows"] == 2 * 212
 
 
 def test_a_number_that_fits_no_64_bits_leaves_the_others(folder: Path) -> None:

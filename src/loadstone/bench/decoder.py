@@ -89,6 +89,7 @@ def failed_record(exchange: Exchange, reason: str, error: str) -> Record:
         worker=exchange.worker,
         reused=exchange.reused,
         connect_ns=exchange.connect_ns,
+        tls_ns=exchange.tls_ns,
     )
 
 

@@ -39,6 +39,7 @@ def decode(exchange: Exchange, backend: Backend, *, count_tokens: Callable[[str]
         worker=exchange.worker,
         reused=exchange.reused,
         connect_ns=exchange.connect_ns,
+        tls_ns=exchange.tls_ns,
     )
     if len(exchange.stamps_ns) > response.first_read:
         record.first_byte_ns = int(exchange.stamps_ns[response.first_read])

@@ -19,6 +19,7 @@ from loadstone.engine.settings import Address
 
 if TYPE_CHECKING:
     from loadstone.engine.pool import Pool
+    from loadstone.engine.redirect import Moved
 
 READ_BYTES = 65536
 CARRIAGE_RETURN = 13
@@ -47,8 +48,10 @@ class Connection:
         "got",
         "index",
         "mode",
+        "moved",
         "need",
         "opened_ns",
+        "opening",
         "planned_ns",
         "pool",
         "quiet_since_ns",
@@ -58,6 +61,7 @@ class Connection:
         "served",
         "sock",
         "stamps",
+        "tls_ns",
         "tries",
         "unsent",
         "warm",
@@ -76,7 +80,9 @@ class Connection:
         self.stamps: list[Any] = []  # bytes of the kernel's, or nanoseconds
         self.mode, self.fed, self.checked_reads, self.failed_ns = HEAD, 0, -1, 0
         self.framing: Framing | None = None
-        self.connect_ns = 0
+        self.moved: Moved | None = None  # the request on it has been redirected
+        self.opening = True
+        self.connect_ns = self.tls_ns = 0
         self.opened_ns = time.monotonic_ns()
         self.sock = sock = socket.socket(address.family, socket.SOCK_STREAM)
         sock.setblocking(False)
@@ -86,21 +92,37 @@ class Connection:
             ask_for_stamps(sock)
         self.recvmsg = sock.recvmsg
         self.fd = sock.fileno()
-        problem = sock.connect_ex(address.sockaddr)
+        problem = sock.connect_ex(address.place)
         if problem not in (0, errno.EINPROGRESS, errno.EAGAIN):
             sock.close()
             raise OSError(problem, os.strerror(problem))
-        pool.watch(self.fd, OUT, self.opened)
+        if problem == errno.EAGAIN and address.family == socket.AF_UNIX:  # its queue is full: nothing is under way yet
+            pool.watch(self.fd, OUT, lambda _events: self.knock(address))
+        else:
+            pool.watch(self.fd, OUT, self.opened)
 
     # opening
+
+    def knock(self, address: Address) -> None:
+        """Try once more to get into the queue of a unix-domain socket. Nobody tells when there is room: the poller comes back at every turn."""
+        problem = self.sock.connect_ex(address.place)
+        if problem == 0:
+            self.opened(OUT)
+        elif problem != errno.EAGAIN:
+            self.pool.connect_failed(self, os.strerror(problem))
 
     def opened(self, _events: int) -> None:
         """The connect has ended, well or badly."""
         problem = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if problem:
             self.pool.connect_failed(self, os.strerror(problem))
-            return
-        self.connect_ns = time.monotonic_ns() - self.opened_ns
+        else:
+            self.connect_ns = time.monotonic_ns() - self.opened_ns
+            self.is_open()
+
+    def is_open(self) -> None:
+        """It can carry a request."""
+        self.opening = False
         self.pool.watch(self.fd, IN_EDGE, self.readable)
         self.pool.connected(self)
 
@@ -113,7 +135,7 @@ class Connection:
         self.reads = []
         self.mode, self.fed, self.checked_reads = HEAD, 0, -1
         self.framing = None
-        self.ended, self.why = False, None
+        self.ended, self.why, self.moved = False, None, None
         now = time.monotonic_ns()
         self.sent_ns = now if sent_ns is None else sent_ns
         self.quiet_since_ns = now
@@ -274,25 +296,3 @@ class Connection:
     def close(self) -> None:
         self.pool.unwatch(self.fd)
         self.sock.close()
-
-
-class UserClockConnection(Connection):
-    """The same without kernel stamps: the time is read right after the data."""
-
-    __slots__ = ()
-
-    def readable(self, events: int) -> None:
-        try:
-            data = self.sock.recv(READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            self.broke(error)
-            return
-        now = time.monotonic_ns()
-        if not data:
-            self.closed()
-            return
-        self.take(data, now)
-        if events != IN or len(data) == READ_BYTES:
-            self.more()

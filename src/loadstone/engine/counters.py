@@ -21,6 +21,7 @@ class Count(IntEnum):
     CONNECTIONS = 7  # opened
     REPLACED = 8  # stale connections replaced
     SPOOLED_BYTES = 9
+    REDIRECTED = 10  # redirects followed
 
 
 class Decoded(IntEnum):

@@ -26,5 +26,6 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     stamps_ns: NDArray[np.int64]  # when each read came
     read_ends: NDArray[np.int64]  # offset in `raw` of the end of each read, ascending, last one = len(raw)
     reused: bool = False  # the connection had served before
-    connect_ns: int = 0  # what making the connection took (0 if reused or made before the run)
+    connect_ns: int = 0  # what making the connection took, a proxy's tunnel included; on the first request it carried (0 if made before the run)
+    tls_ns: int = 0  # what the TLS handshake after that took, likewise
     tries: int = 1

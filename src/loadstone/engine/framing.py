@@ -10,12 +10,13 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 class Framing:
     """The framing of one reply. `complete`: its message has ended; `broken`: the bytes are no HTTP, in words; `surplus`: bytes came after the end."""
 
-    __slots__ = ("_interim", "_keep_alive", "broken", "complete", "has_head", "parser", "surplus")
+    __slots__ = ("_interim", "_keep_alive", "broken", "complete", "has_head", "parser", "status", "surplus")
 
     def __init__(self) -> None:
         self.parser = HttpResponseParser(self)
         self.complete = self.has_head = self.surplus = self._interim = self._keep_alive = False
         self.broken = ""
+        self.status = 0  # of the reply, once its head is there
 
     def feed(self, data: bytes) -> bool:
         """Take the next bytes of the reply. True once the message is complete (or broken)."""
@@ -53,8 +54,10 @@ class Framing:
             self.surplus = True
 
     def on_headers_complete(self) -> None:
-        self._interim = 100 <= self.parser.get_status_code() < 200
-        self.has_head = not self._interim
+        if not self.complete:
+            self.status = self.parser.get_status_code()
+            self._interim = 100 <= self.status < 200
+            self.has_head = not self._interim
 
     def on_message_complete(self) -> None:
         if not self._interim:

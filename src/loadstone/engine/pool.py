@@ -1,16 +1,19 @@
 """The connections of a worker: opened ahead of need, given to requests, kept alive, replaced; and the readiness of all their sockets."""
 
+import socket
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from loadstone.engine.clock import KERNEL_STAMPS
-from loadstone.engine.connection import HEAD, Connection, UserClockConnection
+from loadstone.engine.connection import HEAD, Connection
 from loadstone.engine.counters import Count
 from loadstone.engine.ends import End
 from loadstone.engine.poller import new_poller
+from loadstone.engine.redirect import Moved, moved
 from loadstone.engine.settings import Job
+from loadstone.engine.user_clock import UserClockConnection
 
 if TYPE_CHECKING:
     import ssl
@@ -26,6 +29,14 @@ class Errand(NamedTuple):
     planned_ns: int
     tries: int = 1
     sent_ns: int | None = None
+    moved: Moved | None = None  # it has been redirected
+
+
+class Bound(NamedTuple):
+    """A request for which a connection of its own is being made, and how many addresses are left to try."""
+
+    errand: Errand
+    left: int
 
 
 class Pool:
@@ -33,6 +44,7 @@ class Pool:
 
     def __init__(self, job: Job, counters: memoryview, request: Callable[[int], bytes], lost: Callable[[Errand, End, str], None]) -> None:
         self.job, self.counters = job, counters
+        self.route = job.route
         self._request, self._lost = request, lost
         self.kernel_stamps = KERNEL_STAMPS and job.clock != "user"
         self.tls_context: ssl.SSLContext | None = None
@@ -50,6 +62,7 @@ class Pool:
         self.opening = 0
         self._waiting: deque[Errand] = deque()
         self._again: deque[Errand] = deque()  # second tries: they wait for a connection that is new
+        self._bound: dict[Connection, Bound] = {}  # where each request has a connection of its own
         self._address = 0  # the one of job.addresses that answers
         self._refused, self._trouble = 0, ""  # addresses that failed in a row, and the last one's words
 
@@ -81,6 +94,8 @@ class Pool:
 
     def open_ahead(self, wanted: int, timeout_s: float, stopped: Callable[[], bool]) -> None:
         """Have `wanted` connections open, or as many as can be had before it is `stopped`: what is missing shows when it is needed."""
+        if self.job.fresh:
+            return
         self._refused, until = 0, time.monotonic() + timeout_s
         while (self.opening or len(self.connections) < wanted) and self._refused < len(self.job.addresses):
             if stopped() or time.monotonic() > until:
@@ -89,15 +104,19 @@ class Pool:
                 pass
             self.turn(0.05)
 
-    def open(self) -> bool:
-        """Begin a new connection. False when not even that was possible."""
+    def open(self, bound: Bound | None = None, began_ns: int | None = None) -> bool:
+        """Begin a new connection. False when not even that was possible. `bound`: it is for that request, which has waited since `began_ns`."""
         addresses = self.job.addresses
         for _ in addresses:
             try:
                 connection = self._kind(self, addresses[self._address])
             except OSError as error:
-                self._failed(error.strerror or str(error))
+                self._failed(self._named(error.strerror or str(error)))
             else:
+                if bound:
+                    self._bound[connection] = bound
+                if began_ns is not None:
+                    connection.opened_ns = began_ns
                 self.connections.add(connection)
                 self.opening += 1
                 self.counters[Count.CONNECTIONS] += 1
@@ -109,10 +128,20 @@ class Pool:
         self._refused += 1
         self._address = (self._address + 1) % len(self.job.addresses)
 
+    def _named(self, problem: str) -> str:
+        """`problem` as that of the proxy or of the socket file, where the way leads over one."""
+        if problem.startswith(("TLS", "the proxy")):
+            return problem
+        if self.job.addresses[0].family == socket.AF_UNIX:
+            return f"--uds {self.job.addresses[0].place}: {problem}"
+        return f"the proxy {self.route.proxy}: {problem}" if self.route.proxy else problem
+
     def connected(self, connection: Connection) -> None:
         self.opening -= 1
         self._refused = 0
-        if self._again:
+        if self._bound and (bound := self._bound.pop(connection, None)):
+            self._send(connection, bound.errand)
+        elif self._again:
             self._send(connection, self._again.popleft())
         else:
             self.free(connection)
@@ -120,22 +149,36 @@ class Pool:
     def connect_failed(self, connection: Connection, problem: str) -> None:
         """Try the next address; when all have failed, the request that waited longest gets no connection."""
         self.opening -= 1
+        problem = self._named(problem)
         self._failed(problem)
+        bound = self._bound.pop(connection, None)
         self.discard(connection)
+        if bound:
+            errand, left = bound
+            if left < 2 or not self.open(Bound(errand, left - 1), connection.opened_ns):
+                self._lost(errand, End.NOT_CONNECTED, problem)
+            return
         if self._wanted() > self.opening and not (self._refused < len(self.job.addresses) and self.open()):
             self._lost(self._oldest(), End.NOT_CONNECTED, problem)
 
     def too_late(self, connection: Connection) -> None:
         """A connect that has taken too long."""
         self.opening -= 1
+        self._failed(self._named(f"no connection within {self.job.connect_timeout_s:g} s (--connect-timeout)"))
+        bound = self._bound.pop(connection, None)
         self.discard(connection)
-        if self._wanted() > self.opening:
-            self._lost(self._oldest(), End.CONNECT_TIMEOUT, f"no connection within {self.job.connect_timeout_s:g} s (--connect-timeout)")
+        if bound:
+            self._lost(bound.errand, End.CONNECT_TIMEOUT, self._trouble)
+        elif self._wanted() > self.opening:
+            self._lost(self._oldest(), End.CONNECT_TIMEOUT, self._trouble)
 
     # giving and taking back
 
     def assign(self, errand: Errand) -> None:
         """Give a request a connection: an idle one, else a new one as soon as it is open."""
+        if self.job.fresh:
+            self._open_for(errand)
+            return
         if self.idle:
             self._send(self.idle.pop(), errand)
             return
@@ -150,12 +193,18 @@ class Pool:
         return (self._again or self._waiting).popleft()
 
     def _send(self, connection: Connection, errand: Errand) -> None:
-        connection.send(errand.number, errand.planned_ns, self._request(errand.number), errand.tries, errand.sent_ns)
+        request = self._request(errand.number)
+        if errand.moved:
+            request = errand.moved.over(request)
+        connection.send(errand.number, errand.planned_ns, request, errand.tries, errand.sent_ns)
+        connection.moved = errand.moved
 
     def free(self, connection: Connection) -> None:
         """A connection may carry a request: one that waits for it, else it is idle."""
         if self._waiting:
             self._send(connection, self._waiting.popleft())
+        elif self.job.fresh:
+            self.discard(connection)
         else:
             connection.index = None
             connection.mode = HEAD  # so that bytes that nobody asked for are looked at
@@ -173,11 +222,42 @@ class Pool:
     def replace(self, connection: Connection) -> None:
         """The server had closed this connection before it read the request on it: send that again, once, on a new one."""
         assert connection.index is not None
-        errand = Errand(connection.index, connection.planned_ns, 2, connection.sent_ns)
+        errand = Errand(connection.index, connection.planned_ns, 2, connection.sent_ns, connection.moved)
         self.discard(connection)
         self.counters[Count.REPLACED] += 1
-        self._again.append(errand)
-        self._open_for_waiting()
+        self._anew(errand)
+
+    def follow(self, connection: Connection, head: bytes, *, reusable: bool) -> bool:
+        """The reply on this connection redirects its request, whose head begins with `head`: send it there, its time running from the first send.
+        False where that place is not to be followed to.
+        """
+        place = moved(b"".join(connection.reads), head, connection.moved, self.route)
+        if place is None:
+            return False
+        assert connection.index is not None and connection.framing is not None
+        errand = Errand(connection.index, connection.planned_ns, connection.tries, connection.sent_ns, place)
+        self.counters[Count.REDIRECTED] += 1
+        connection.framing.close()
+        if reusable and not connection.unsent:
+            connection.warm = True
+            self._send(connection, errand)
+        else:
+            self.discard(connection)
+            self._anew(errand)
+        return True
+
+    def _anew(self, errand: Errand) -> None:
+        """Send a request again on a connection that is new."""
+        if self.job.fresh:
+            self._open_for(errand)
+        else:
+            self._again.append(errand)
+            self._open_for_waiting()
+
+    def _open_for(self, errand: Errand) -> None:
+        """Make a connection for this request alone."""
+        if not self.open(Bound(errand, len(self.job.addresses))):
+            self._lost(errand, End.NOT_CONNECTED, self._trouble)
 
     def retire(self, connection: Connection) -> None:
         """A connection that carries no more requests; one that waits for a connection gets another."""
@@ -191,6 +271,8 @@ class Pool:
     def lose_waiting(self, end: End, detail: str) -> None:
         while self._wanted():
             self._lost(self._oldest(), end, detail)
+        while self._bound:  # what is being made for them is closed when it is there
+            self._lost(self._bound.popitem()[1].errand, end, detail)
 
     def close(self) -> None:
         for connection in list(self.connections):

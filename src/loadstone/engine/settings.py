@@ -1,5 +1,7 @@
 """What a worker is told: once, when it starts (Job), and for each phase of a run (Phase). All of it can be sent as JSON to another process."""
 
+import socket
+
 import msgspec
 
 
@@ -7,13 +9,31 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     """One resolved address of the server: what socket.socket and connect take."""
 
     family: int
-    sockaddr: tuple[str | int, ...]
+    sockaddr: tuple[str | int, ...]  # of a unix-domain socket: its path alone
+
+    @property
+    def place(self) -> "tuple[str | int, ...] | str":
+        """What `connect` of a socket of this family takes."""
+        return str(self.sockaddr[0]) if self.family == socket.AF_UNIX else self.sockaddr
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
-    server_name: str
+    """How TLS is spoken. Files are PEM; `client_key` is None where the key is in the certificate's file."""
+
+    server_name: str  # sent as SNI, and what the certificate must be for
     verify: bool = True
-    ca_file: str | None = None
+    ca_file: str | None = None  # None: the system's authorities
+    client_cert: str | None = None
+    client_key: str | None = None
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """What lies between here and the server. `tunnel` may carry a key: it is handed over in memory, never written to a file."""
+
+    proxy: str = ""  # its address as messages name it; "": none
+    tunnel: str = ""  # head of the CONNECT request by which the proxy is asked for a way to the server, before TLS; "": none
+    origin: str = ""  # scheme://host:port of the server: a redirect to a place on it is followed; "": none is
+    absolute: bool = False  # requests name the whole URL, as a proxy wants it
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +46,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 1
     addresses: list[Address]
     tls: Tls | None = None
+    route: Route = Route()
+    fresh: bool = False  # a new connection for each request, made when the request is started
     head: str
     tail: str
     clock: str = "auto"  # auto: kernel stamps where the system has them; user: read after each read

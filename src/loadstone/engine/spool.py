@@ -22,7 +22,9 @@ from loadstone.engine.ends import End
 MAGIC = b"LSX1"
 FRAME = struct.Struct("<4sHHQ")
 EXCHANGE, CLOCK = 1, 2
-_EXCHANGE = struct.Struct("<qqqqqBBBBIIQ")  # index planned sent end connect | end reused tries stamp-kind | detail reads raw (bytes, count, bytes)
+_EXCHANGE = struct.Struct(
+    "<qqqqqqBBBBIIQ"
+)  # index planned sent end connect tls | end reused tries stamp-kind | detail reads raw (bytes, count, bytes)
 _CLOCK = struct.Struct("<qq")
 MONOTONIC_STAMPS, KERNEL_STAMPS = 0, 1  # int64 nanoseconds; struct timespec in real time
 NO_TIME = -1
@@ -35,13 +37,14 @@ def segment_path(folder: Path, worker: int, number: int) -> Path:
 class Captured:
     """One exchange as the engine hands it over: still in pieces. See Exchange for what the fields mean."""
 
-    __slots__ = ("connect_ns", "detail", "end", "end_ns", "index", "planned_ns", "raw", "reads", "reused", "sent_ns", "stamps", "tries")
+    __slots__ = ("connect_ns", "detail", "end", "end_ns", "index", "planned_ns", "raw", "reads", "reused", "sent_ns", "stamps", "tls_ns", "tries")
 
     index: int
     planned_ns: int
     sent_ns: int
     end_ns: int
     connect_ns: int
+    tls_ns: int
     end: End
     reused: bool
     tries: int
@@ -102,7 +105,7 @@ class SpoolWriter:
         raw = captured.raw if captured.raw is not None else b"".join(captured.reads)
         detail = captured.detail.encode("utf-8", "replace")
         head = _EXCHANGE.pack(
-            captured.index, captured.planned_ns, captured.sent_ns, captured.end_ns, captured.connect_ns,
+            captured.index, captured.planned_ns, captured.sent_ns, captured.end_ns, captured.connect_ns, captured.tls_ns,
             captured.end, captured.reused, captured.tries, kind, len(detail), len(captured.reads), len(raw),
         )  # fmt: skip
         self._write(EXCHANGE, [head, detail, array("I", map(len, captured.reads)).tobytes(), packed, raw])

@@ -184,7 +184,7 @@ class SpoolReader:
         return segment if len(segment) >= self._at + frame or segment[self._at : self._at + len(MAGIC)] != MAGIC else None
 
     def _exchange(self, blob: "mmap.mmap | bytes", at: int, worker: int) -> Exchange:
-        index, planned, sent, end_ns, connect, end, reused, tries, kind, n_detail, n_reads, n_raw = _EXCHANGE.unpack_from(blob, at)
+        index, planned, sent, end_ns, connect, tls, end, reused, tries, kind, n_detail, n_reads, n_raw = _EXCHANGE.unpack_from(blob, at)
         at += _EXCHANGE.size
         detail = blob[at : at + n_detail].decode("utf-8", "replace")
         at += n_detail
@@ -212,6 +212,7 @@ class SpoolReader:
             read_ends=np.cumsum(lengths, dtype=np.int64),
             reused=bool(reused),
             connect_ns=connect,
+            tls_ns=tls,
             tries=tries,
         )
 

@@ -10,41 +10,142 @@ import ssl
 import time
 from typing import TYPE_CHECKING
 
+from loadstone.engine import tunnel
 from loadstone.engine.connection import CONTROL_BYTES, READ_BYTES, Connection
-from loadstone.engine.poller import IN, IN_EDGE
+from loadstone.engine.ends import End
+from loadstone.engine.poller import IN
 from loadstone.engine.settings import Address, Tls
+from loadstone.errors import UsageError
 
 if TYPE_CHECKING:
     from loadstone.engine.pool import Pool
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """How certificates are checked: by the system's authorities, by `ca_file`, or not at all."""
-    context = ssl.create_default_context(cafile=tls.ca_file)
+    """How certificates are checked (by the system's authorities, by `ca_file`, or not at all) and which one is shown. The one place that decides it.
+
+    Raises UsageError naming the flag whose file cannot be used.
+    """
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+    except ssl.SSLError:
+        raise UsageError(f"--ca-file {tls.ca_file} holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)") from None
+    except OSError as error:
+        raise UsageError(f"--ca-file {tls.ca_file}: {error.strerror or error}") from None
     if not tls.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    if tls.client_cert:
+        _show(context, tls.client_cert, tls.client_key)
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def _show(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
+    """Have `context` show the client's certificate."""
+    asked: list[bool] = []
+
+    def passphrase() -> str:  # without it, the terminal would be asked
+        asked.append(True)
+        return ""
+
+    for flag, path in (("--client-cert", certificate), ("--client-key", key)):
+        if path is not None:
+            try:
+                with open(path, "rb"):  # noqa: PTH123 (what fails here has no more to say than this)
+                    pass
+            except OSError as error:
+                raise UsageError(f"{flag} {path}: {error.strerror or error}") from None
+    where = f"--client-key {key}" if key else f"--client-cert {certificate}"
+    try:
+        context.load_cert_chain(certificate, key, password=passphrase)
+    except (ssl.SSLError, ValueError) as error:
+        if asked:
+            raise UsageError(
+                f"{where}: the key has a passphrase, which is not asked for: give a copy without (openssl pkey -in KEY -out COPY)"
+            ) from None
+        if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
+            raise UsageError(f"{where}: this is not the key of the certificate in --client-cert {certificate}") from None
+        missing = "" if key else "; the key may be in a file of its own: name it with --client-key"
+        raise UsageError(f"--client-cert {certificate} with {where} cannot be used: no certificate and key in PEM form{missing}") from None
+
+
+_REMEDIES = (  # what OpenSSL says, and what helps
+    ("self-signed", "name the certificate of its authority with --ca-file, or leave the check out with --insecure"),
+    ("self signed", "name the certificate of its authority with --ca-file, or leave the check out with --insecure"),
+    ("unable to get", "name the certificate of its authority with --ca-file, or leave the check out with --insecure"),
+    ("mismatch", "name the host that it is for with --server-name, or leave the check out with --insecure"),
+    ("expired", "the server needs a new one, or this machine's clock is wrong; --insecure leaves the check out"),
+    ("not yet valid", "is this machine's clock right? --insecure leaves the check out"),
+    ("certificate required", "the server wants to see a certificate: give one with --client-cert"),
+    ("unknown ca", "the server does not know the authority of the certificate in --client-cert"),
+    ("bad certificate", "the server does not take the certificate in --client-cert, or wants one"),
+    ("wrong version number", "the server does not seem to speak TLS on this port: is it http:// and not https://?"),
+    ("http request", "the server does not seem to speak TLS on this port: is it http:// and not https://?"),
+    ("packet length too long", "the server does not seem to speak TLS on this port: is it http:// and not https://?"),
+    ("unrecognized name", "the server does not know this name: give another with --server-name"),
+)
+
+
+def tls_trouble(error: ssl.SSLError) -> str:
+    """What is wrong, in OpenSSL's words, and which flag would mend it. Begins with TLS."""
+    said = getattr(error, "verify_message", "") or (error.reason or str(error)).replace("_", " ").lower()
+    if getattr(error, "verify_message", ""):
+        said = f"the server's certificate could not be verified: {said}"
+    remedy = next((remedy for words, remedy in _REMEDIES if words in said.lower()), "")
+    return f"TLS: {said.rstrip('.')}{f'; {remedy}' if remedy else ''}"
 
 
 class TlsConnection(Connection):
     """The same states as Connection; opening ends with the handshake."""
 
-    __slots__ = ("_incoming", "_kernel_stamps", "_outgoing", "_tls")
+    __slots__ = ("_answer", "_incoming", "_kernel_stamps", "_outgoing", "_tls", "_trouble")
 
     def __init__(self, pool: "Pool", address: Address) -> None:
         assert pool.tls_context and pool.job.tls
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = pool.tls_context.wrap_bio(self._incoming, self._outgoing, server_hostname=pool.job.tls.server_name)
         self._kernel_stamps = pool.kernel_stamps
+        self._answer, self._trouble = b"", ""
         super().__init__(pool, address)
 
     def opened(self, _events: int) -> None:
         problem = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if problem:
             self.pool.connect_failed(self, os.strerror(problem))
+        elif self.pool.route.tunnel:
+            self.pool.watch(self.fd, IN, self.answered)
+            try:
+                self.sock.sendall(self.pool.route.tunnel.encode("latin-1"))  # far less than a new socket takes
+            except OSError as error:
+                self.pool.connect_failed(self, error.strerror or str(error))
+        else:
+            self.made()
+
+    def answered(self, _events: int) -> None:
+        """What the proxy says to CONNECT."""
+        try:
+            data = self.sock.recv(READ_BYTES)
+        except BlockingIOError:
             return
+        except OSError as error:
+            self.pool.connect_failed(self, error.strerror or str(error))
+            return
+        self._answer += data
+        head, whole, rest = self._answer.partition(b"\r\n\r\n")
+        if not data:
+            self.pool.connect_failed(
+                self, tunnel.refusal(self._answer, self.pool.route.proxy) if self._answer else tunnel.unanswered(self.pool.route.proxy)
+            )
+        elif whole or len(head) > tunnel.MOST_HEAD:
+            if refused := tunnel.refusal(head, self.pool.route.proxy):
+                self.pool.connect_failed(self, refused)
+            else:
+                self._incoming.write(rest)
+                self.made()
+
+    def made(self) -> None:
+        self.connect_ns = time.monotonic_ns() - self.opened_ns
         self.pool.watch(self.fd, IN, self.shake)
         self.shake(0)
 
@@ -62,15 +163,15 @@ class TlsConnection(Connection):
             self._flush()
             return
         except ssl.SSLError as error:
-            self.pool.connect_failed(self, f"TLS: {getattr(error, 'verify_message', '') or error.reason or error}")
+            self._flush()  # the alert that tells the server why
+            self.pool.connect_failed(self, tls_trouble(error))
             return
         except OSError as error:
             self.pool.connect_failed(self, f"TLS: {error.strerror or error}")
             return
         self._flush()
-        self.connect_ns = time.monotonic_ns() - self.opened_ns
-        self.pool.watch(self.fd, IN_EDGE, self.readable)
-        self.pool.connected(self)
+        self.tls_ns = time.monotonic_ns() - self.opened_ns - self.connect_ns
+        self.is_open()
 
     def put(self, request: bytes) -> None:
         self._tls.write(request)
@@ -105,7 +206,7 @@ class TlsConnection(Connection):
         if plain:
             self.take(plain, stamp)
         if closed:
-            self.closed()
+            self.hung_up()
         elif events != IN or len(data) == READ_BYTES:
             self.more()
 
@@ -118,6 +219,15 @@ class TlsConnection(Connection):
         except ssl.SSLWantReadError:
             self._flush()
             return b"".join(parts), False
-        except ssl.SSLError:
+        except ssl.SSLError as error:
+            self._trouble = tls_trouble(error)
             return b"".join(parts), True
         return b"".join(parts), True
+
+    def hung_up(self) -> None:
+        """The server has said by TLS that no more will come, or why it does not go on."""
+        if self._trouble:
+            self.pool.unwatch(self.fd)
+            self.fail(End.CLOSED, self._trouble)
+        else:
+            self.closed()

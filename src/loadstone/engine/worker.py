@@ -17,6 +17,7 @@ from loadstone.engine.gauges import STALL_NS, Gauges
 from loadstone.engine.pacing import Feed, Pacer
 from loadstone.engine.poller import IN
 from loadstone.engine.pool import BATCH, Errand, Pool
+from loadstone.engine.redirect import FOLLOWED
 from loadstone.engine.settings import Job, Phase
 from loadstone.engine.spool import NO_TIME, Captured, SpoolWriter
 from loadstone.plan import NONE, Plan
@@ -43,6 +44,7 @@ class Worker:
         self._pacer: Pacer  # of the phase that runs
         self.in_flight = self._sent = 0
         self.running = self.stopping = self.cancelling = False
+        self._start_ns = 0  # of the phase that runs
         self._held_since_ns = 0  # sending has been held back since then, because decoding is too far behind; 0: it is not
         self.gauges = Gauges()
 
@@ -61,7 +63,7 @@ class Worker:
     def run(self, feed: Feed, start_ns: int) -> int:
         """Execute the phase from `start_ns` on. Returns the number of requests sent."""
         self._pacer = Pacer(self._plan, feed, start_ns, self._phase.duration_ns)
-        self._sent, self.running = 0, True
+        self._sent, self.running, self._start_ns = 0, True, start_ns
         if self.stopping:
             self.stop()
         try:
@@ -160,7 +162,7 @@ class Worker:
             pool.assign(Errand(index, planned_ns))
             if planned_ns != NONE and self.in_flight < self._cap:  # with a slot to spare, the cap has held nothing back
                 self.gauges.send_late.add(time.monotonic_ns() - planned_ns)
-        if pacer.planned_ns != NONE and len(pool.idle) + pool.opening < SPARE and len(pool.connections) < self._cap:
+        if pacer.planned_ns != NONE and not self.job.fresh and len(pool.idle) + pool.opening < SPARE and len(pool.connections) < self._cap:
             pool.open()
 
     def _request(self, index: int) -> bytes:
@@ -187,7 +189,10 @@ class Worker:
         why = connection.why
         framing = connection.prove()
         if framing.complete:
-            self._capture(connection, End.COMPLETE, "", reusable=why is None and framing.reusable)
+            reusable = why is None and framing.reusable
+            redirected = framing.status in FOLLOWED and not self.cancelling
+            if not (redirected and self.pool.follow(connection, self._head, reusable=reusable)):
+                self._capture(connection, End.COMPLETE, "", reusable=reusable)
         elif framing.broken:
             self._capture(connection, End.BAD_HTTP, framing.broken, reusable=False)
         elif why is None:
@@ -204,7 +209,8 @@ class Worker:
         assert connection.index is not None
         captured.index, captured.planned_ns, captured.sent_ns = connection.index, connection.planned_ns, connection.sent_ns
         captured.end_ns, captured.end, captured.detail = time.monotonic_ns(), end, detail
-        captured.connect_ns = 0 if connection.warm else connection.connect_ns
+        made_for_it = not connection.served and connection.opened_ns >= self._start_ns
+        captured.connect_ns, captured.tls_ns = (connection.connect_ns, connection.tls_ns) if made_for_it else (0, 0)
         captured.reused, captured.tries = connection.served > 0, connection.tries
         captured.stamps, captured.reads, captured.raw = connection.stamps, connection.reads, None
         if connection.framing is not None:
@@ -224,7 +230,7 @@ class Worker:
         captured = Captured()
         captured.index, captured.planned_ns, captured.end_ns = errand.number, errand.planned_ns, time.monotonic_ns()
         captured.sent_ns = NO_TIME if errand.sent_ns is None else errand.sent_ns
-        captured.connect_ns, captured.end, captured.reused, captured.tries, captured.detail = 0, end, False, errand.tries, detail
+        captured.connect_ns, captured.tls_ns, captured.end, captured.reused, captured.tries, captured.detail = 0, 0, end, False, errand.tries, detail
         captured.stamps, captured.reads, captured.raw = [], [], b""
         self._captured(captured)
 
@@ -258,7 +264,7 @@ class Worker:
         connect_ns, request_ns, idle_ns = (int(s * 1e9) for s in (job.connect_timeout_s, job.request_timeout_s, job.idle_timeout_s))
         for connection in list(self.pool.connections):
             if connection.index is None:
-                if connection.connect_ns == 0 and now - connection.opened_ns > connect_ns:
+                if connection.opening and now - connection.opened_ns > connect_ns:
                     self.pool.too_late(connection)
                 continue
             if len(connection.reads) != connection.checked_reads:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from loadstone.metrics.connecting import connect_ns, tls_ns
 from loadstone.metrics.e2el import e2el_ns, response_e2el_ns
 from loadstone.metrics.icl import icl_blocks
 from loadstone.metrics.itl import itl_blocks
@@ -39,6 +40,8 @@ METRICS: dict[str, Metric] = {
     "queue_delay": Metric(MS, queue_delay_ns, planned=True),
     "response_ttft": Metric(MS, response_ttft_ns, planned=True),
     "response_e2el": Metric(MS, response_e2el_ns, planned=True),
+    "connect": Metric(MS, connect_ns),
+    "tls": Metric(MS, tls_ns),
     "s_ttft": Metric(MS, s_ttft_ns),
     "s_itl": Metric(MS, gaps=s_itl_blocks),
     "s_e2el": Metric(MS, s_e2el_ns),

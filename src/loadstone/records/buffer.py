@@ -67,6 +67,8 @@ class Buffer:
                 code(r.prompt_token_source),
                 code(r.model),
                 code("\t".join(r.server_spans) or None),
+                r.connect_ns,
+                r.tls_ns,
                 r.merged_reads,
                 r.streamed,
             )

@@ -53,6 +53,8 @@ class Records:
     model: Words
     span_names: Words  # of the values in server_spans, tabs between them
     streamed: NDArray[np.bool_]
+    connect_ns: Times  # 0 where the connection was there already
+    tls_ns: Times
     merged_reads: Times
     token_rows: Times
     token_count_rows: Times

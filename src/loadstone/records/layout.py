@@ -21,6 +21,7 @@ COUNTS = ("prompt_tokens", "output_tokens", "cached_tokens", "reasoning_tokens",
 WORDS = ("status", "reason", "token_source", "prompt_token_source", "model", "span_names")  # repeated texts: a code into one table
 TEXTS = ("error", "text", "reasoning")  # one after the other from `texts_at`
 ROWS_OF = {"token_ns": "token_rows", "token_counts": "token_count_rows", "server_ns": "server_rows", "server_spans": "span_rows"}
+MADE = ("connect_ns", "tls_ns")  # of the connection; 0 where it was there already
 RAGGED = tuple(ROWS_OF)
 
 _FIELDS = (
@@ -29,6 +30,7 @@ _FIELDS = (
     ("texts_at", "q"),
     *((f"{name}_size", "i") for name in TEXTS),  # bytes of UTF-8, NO_TEXT for None
     *((name, "i") for name in WORDS),
+    *((name, "q") for name in MADE),
     ("merged_reads", "i"),
     ("streamed", "i"),
 )

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.records.layout import COUNTS, RAGGED, TEXTS, TIMES, WORDS, Rows, Times
+from loadstone.records.layout import COUNTS, MADE, RAGGED, TEXTS, TIMES, WORDS, Rows, Times
 from loadstone.records.parts import Part
 
 CHUNK_ROWS = 1 << 13  # rows that are read at a time
@@ -31,7 +31,7 @@ def read_columns(pieces: Sequence[Piece], order: Times | None) -> dict[str, NDAr
     `order`: which row of the pieces, one after the other, becomes row i; None: row i itself.
     """
     count = sum(piece.last - piece.first for piece in pieces)
-    columns: dict[str, NDArray[Any]] = {name: np.empty(count, np.int64) for name in (*TIMES, *RAGGED, "merged_reads")}
+    columns: dict[str, NDArray[Any]] = {name: np.empty(count, np.int64) for name in (*TIMES, *RAGGED, *MADE, "merged_reads")}
     columns |= {name: np.empty(count, np.float64) for name in COUNTS}
     columns |= {name: np.empty(count, np.int32) for name in WORDS} | {"streamed": np.empty(count, bool)}
     where: Times | None = None

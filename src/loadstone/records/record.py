@@ -15,7 +15,7 @@ class Record(msgspec.Struct, kw_only=True):
     request_id: str = ""
     status: str = COMPLETED
     error: str = ""  # one line for a person; "" when completed
-    reason: str = ""  # short kind of failure to count by: "http 429", "reset", "timeout", "server error" ...
+    reason: str = ""  # short kind of failure to count by: "http 429", "reset", "timeout" ...; "no finish_reason" of a completed stream
     http_status: int | None = None
     planned_ns: int | None = None
     sent_ns: int | None = None
@@ -47,7 +47,8 @@ class Record(msgspec.Struct, kw_only=True):
     turn: int | None = None
     merged_reads: int = 0  # reads that completed more than one event
     reused: bool = False
-    connect_ns: int = 0
+    connect_ns: int = 0  # what making the connection took; on the first request it carried
+    tls_ns: int = 0  # the TLS handshake after that
 
 
 class RunHeader(msgspec.Struct, kw_only=True):
