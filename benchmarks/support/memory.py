@@ -37,9 +37,7 @@ def watch(command: Sequence[str | Path]) -> Watched:
     """
     environment = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
     begun, total, peaks = time.monotonic(), Memory(0, 0), dict[int, Memory]()
-    child = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=pinned(CORES[:-1])
-    )
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=pinned(CORES[:-1]))
     while child.poll() is None:
         found = {pid: memory for pid in [child.pid, *_children(child.pid)] if (memory := _of(pid)) is not None}
         total = _higher(total, Memory(sum(each.resident for each in found.values()), sum(each.anonymous for each in found.values())))

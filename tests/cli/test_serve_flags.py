@@ -127,6 +127,7 @@ OWN: dict[str, tuple[str, Any]] = {
     "load": ("burst", "burst"),  # what it may say is another test's
 }
 NEEDS = {  # flags that cannot stand alone
+    "client-key": "--client-cert c.pem",
     "duration": "--max-concurrency 3",
     "ramp-up-strategy": "--ramp-up-start-rps 1 --ramp-up-end-rps 2",
     "ramp-up-start-rps": "--ramp-up-strategy linear --ramp-up-end-rps 2",

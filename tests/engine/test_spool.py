@@ -45,7 +45,14 @@ def test_every_field_comes_back(tmp_path: Path) -> None:
     spool.close()
     first, second = read_all(tmp_path)
     assert (first.index, first.worker, first.planned_ns, first.sent_ns, first.end_ns) == (4, 0, 5, 7, 99)
-    assert (first.connect_ns, first.tls_ns, first.end, first.reused, first.tries, first.detail) == (3, 4, End.RESET, True, 2, "Verbindung zurückgesetzt")
+    assert (first.connect_ns, first.tls_ns, first.end, first.reused, first.tries, first.detail) == (
+        3,
+        4,
+        End.RESET,
+        True,
+        2,
+        "Verbindung zurückgesetzt",
+    )
     assert first.raw == b"abcde"
     assert first.stamps_ns.tolist() == [11, 12, 13]
     assert first.read_ends.tolist() == [2, 2, 5]
