@@ -115,6 +115,15 @@ def test_no_end_of_its_own_is_incomplete() -> None:
     assert verdict(decoded(STREAM)) == (FAILED, "incomplete")
 
 
+def test_an_end_mark_that_nothing_explains() -> None:
+    """llama-cpp-python says [DONE] and no more when another request comes: before the first token that is no reply, after it a reply with a mark."""
+    role = b'data: {"choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":null}]}\n\n'
+    assert verdict(decoded(STREAM, DONE)) == verdict(decoded(STREAM, role, DONE)) == (FAILED, "incomplete")
+    assert "without a token and without a finish_reason" in decoded(STREAM, role, DONE).error
+    assert verdict(decoded(STREAM, role, event("a"), DONE)) == (COMPLETED, "no finish_reason")
+    assert verdict(decoded(STREAM, role, event("a", "stop"), DONE)) == verdict(decoded(STREAM, event(finish="stop"), DONE)) == (COMPLETED, "")
+
+
 @pytest.mark.parametrize("finish", ["error", "abort", "ABORT", "recover_stop"])
 def test_a_finish_that_is_an_error(finish: str) -> None:
     assert verdict(decoded(STREAM, event("a", finish), DONE)) == (FAILED, f"finish {finish.lower()}")

@@ -86,6 +86,12 @@ def warnings(records: list[Record], **options: Any) -> str:
     return "\n".join(summarise(Records(records), planned=len(records), percentiles=["50"], **options).warnings)
 
 
+def test_streams_that_end_without_saying_why_where_others_say(reply: Any) -> None:
+    bare = [reply(k, tokens=[10, 20], reason="no finish_reason", prompt_tokens=1) for k in range(3)]
+    assert "3 of 4 completed streams ended in [DONE] without a finish_reason" in warnings([*bare, reply(3, tokens=[10, 20], prompt_tokens=1)])
+    assert "finish_reason" not in warnings(bare)  # a server that never has one
+
+
 def many(reply: Any, count: int = 10, **fields: Any) -> list[Record]:
     return [reply(k, **{"sent": 100 * k, "tokens": [10, 20, 30], "prompt_tokens": 5, "prompt_token_source": "usage", **fields}) for k in range(count)]
 

@@ -21,6 +21,15 @@ _BACKENDS = {
     "openai-responses": "openai_responses",
     "openai-audio": "openai_audio",
     "anthropic": "anthropic",
+    "openai-embeddings": "openai_embeddings",
+    "embeddings": "openai_embeddings",
+    "infinity-embeddings": "openai_embeddings",
+    "openai-embeddings-chat": "openai_embeddings",
+    "openai-embeddings-clip": "openai_embeddings",
+    "vllm-pooling": "pooling",
+    "rerank": "rerank",
+    "vllm-rerank": "rerank",
+    "template": "template",
 }
 
 

@@ -128,6 +128,8 @@ class Backend(ABC):
     content_type = "application/json"
     key_variable = "OPENAI_API_KEY"  # of the environment, for want of --api-key
     takes_chats = False  # it is sent messages; else a text
+    takes_texts = False  # a request may hold several texts (Prompt.texts)
+    takes_token_ids = False  # a prompt may come as token ids
     generates = True  # replies hold tokens; else they are whole, and only their time and the tokens of the input count
     lines = False  # a stream is a JSON object a line; else server-sent events
     has_end_mark = True  # a stream says that it is at its end; else that is where its body ends
@@ -163,6 +165,14 @@ class Backend(ABC):
     def read_whole(self, document: dict[str, Any], reply: Reply) -> Emission | None:
         """What a reply that is one JSON document means."""
 
+    def document(self, body: bytes) -> dict[str, Any]:
+        """The body of a reply that is one JSON document, for `read_whole`. Raises ValueError naming it when it is none."""
+        return json_object(body)
+
+    def answers(self, request: bytes, reply: Reply) -> None:
+        """Fail a `reply` that does not answer all of the request whose body is `request`; asked where `generates` is not set."""
+        return
+
     def is_whole(self, line: bytes) -> bool:
         """Whether a reply of one line is a whole document, not a stream of one event; asked where `lines` is set."""
         return False
@@ -180,6 +190,10 @@ class Backend(ABC):
     def payload(self, prompt: Prompt, options: Options) -> bytes:
         """The whole body of one request as it is sent."""
         return encode(self, prompt, options)
+
+    def notes(self, options: Options) -> list[str]:
+        """What a reader of the report must know of what was asked, as sentences."""
+        return []
 
     def check(self, options: Options) -> None:
         """Raises UsageError when the run asks for something that this API has not."""
@@ -200,6 +214,8 @@ class Backend(ABC):
             )
 
 
+# recover_stop is FastDeploy's: preempted, and "the result is incomplete"
+BAD_FINISHES = {"error", "abort", "aborted", "cancelled", "canceled", "recover_stop"}
 MAX_TOKENS = {"max_tokens", "max_completion_tokens"}  # spellings of one field
 
 

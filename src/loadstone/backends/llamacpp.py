@@ -30,6 +30,7 @@ class LlamaCpp(Backend):
     sampling = frozenset({"temperature", "top_p", "top_k", "min_p"})
     has_ignore_eos = True
     has_logprobs = True
+    takes_token_ids = True
 
     def body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
         if prompt.messages is not None and not prompt.text:

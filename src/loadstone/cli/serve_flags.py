@@ -20,6 +20,15 @@ BACKENDS = (
     "openai-responses",
     "openai-audio",
     "anthropic",
+    "openai-embeddings",
+    "embeddings",
+    "infinity-embeddings",
+    "openai-embeddings-chat",
+    "openai-embeddings-clip",
+    "vllm-pooling",
+    "rerank",
+    "vllm-rerank",
+    "template",
 )  # those that work
 DATASETS = ("random", "custom", "sharegpt", "EB", "EBChat", "sonnet", "prefix_repetition", "spec_bench")
 
@@ -123,6 +132,7 @@ GROUPS = (
             Flag("random-output-len", "int", "N", "output tokens", "128"),
             Flag("random-range-ratio", "float", "R", "lengths are drawn from len * (1 - R) to len * (1 + R); R below 1", "0"),
             Flag("random-prefix-len", "int", "N", "tokens of a prefix that all prompts share, on top", "0"),
+            Flag("random-batch-size", "int", "N", "texts of one request, for embeddings and the like; documents, for rerank", "1"),
         ),
         "random",
     ),
@@ -181,7 +191,6 @@ GROUPS = (
         ),
         "hf",
     ),
-    Group("embeddings", (Flag("random-batch-size", "int", "N", "inputs of one request", "1"),), "embeddings"),
     Group(
         "load",
         (

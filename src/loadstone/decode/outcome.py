@@ -6,15 +6,13 @@ Success needs a 2xx status, a body that ended properly, no error of the server a
 
 from typing import NamedTuple
 
-from loadstone.backends.base import json_object
+from loadstone.backends.base import BAD_FINISHES, json_object
 from loadstone.backends.messages import server_message
 from loadstone.decode.body import Response
 from loadstone.decode.reading import Reading
 from loadstone.engine.exchange import End, Exchange
 from loadstone.records import CANCELLED, COMPLETED, FAILED
-
-# recover_stop is FastDeploy's: preempted, and "the result is incomplete"
-BAD_FINISHES = {"error", "abort", "aborted", "cancelled", "canceled", "recover_stop"}
+from loadstone.redact import public_url
 
 _TRANSPORT = {
     End.CLOSED: ("closed", "connection closed by the server before the reply was complete"),
@@ -30,6 +28,7 @@ _TRANSPORT = {
 }
 
 
+UNEXPLAINED = "no finish_reason"  # the reason of a reply that ended without one, and is completed all the same
 CLOCK_ERROR_NS = 2_000  # by which a kernel's stamp, converted, may seem early
 
 
@@ -48,7 +47,7 @@ def outcome(exchange: Exchange, response: Response, reading: Reading | None, has
     if exchange.sent_ns is not None and len(exchange.stamps_ns) and int(exchange.stamps_ns[0]) < exchange.sent_ns - CLOCK_ERROR_NS:
         return Outcome(FAILED, "stray bytes", "bytes came before the request was sent: the server has said more than it was asked on this connection")
     if response.status is not None and not 200 <= response.status < 300:
-        return Outcome(FAILED, f"http {response.status}", _refusal(response))
+        return Outcome(FAILED, f"http {response.status}", _refusal(response, exchange.detail))
     if reading is not None and not (exchange.end == End.CANCELLED and not reading.reply.done):
         reply = reading.reply
         broken = not reading.streamed and not _ended(exchange, response)  # half a document is no malformed document
@@ -59,7 +58,7 @@ def outcome(exchange: Exchange, response: Response, reading: Reading | None, has
         if reply.finish_reason is not None and reply.finish_reason.lower() in BAD_FINISHES:
             return Outcome(FAILED, f"finish {reply.finish_reason.lower()}", f"the server ended the reply with finish_reason {reply.finish_reason}")
         if reply.done:
-            return Outcome(COMPLETED)
+            return _at_end_mark(reading)
     if exchange.end == End.CANCELLED or not _ended(exchange, response):
         return _transport(exchange, response)
     if reading is not None and (reading.reply.finished or (reading.reply.begun and not has_end_mark)):
@@ -67,6 +66,18 @@ def outcome(exchange: Exchange, response: Response, reading: Reading | None, has
     if not has_end_mark:
         return Outcome(FAILED, "incomplete", "the stream ended without a token")
     return Outcome(FAILED, "incomplete", "the stream ended without its end mark ([DONE] or a finish_reason)")
+
+
+def _at_end_mark(reading: Reading) -> Outcome:
+    """The end mark alone proves no reply. After tokens it is taken for the end, though nobody has said why it is one: llama-cpp-python breaks a
+    stream off with [DONE] when another request comes.
+    """
+    reply = reading.reply
+    if reply.finished or not reading.streamed:
+        return Outcome(COMPLETED)
+    if not len(reading.ends):
+        return Outcome(FAILED, "incomplete", "the stream said [DONE] without a token and without a finish_reason")
+    return Outcome(COMPLETED, UNEXPLAINED)
 
 
 def _ended(exchange: Exchange, response: Response) -> bool:
@@ -79,18 +90,20 @@ def _transport(exchange: Exchange, response: Response) -> Outcome:
     if response.fault:
         coding = response.status is not None and "content-encoding" in response.headers
         reason, error = ("encoding", response.fault) if coding else ("bad http", f"broken HTTP: {response.fault}")
-    if exchange.end == End.NOT_CONNECTED and exchange.detail.startswith("TLS"):
+    if exchange.detail.startswith("TLS"):
         reason = "tls"
     if exchange.detail:
         error += f" ({exchange.detail})"
     return Outcome(CANCELLED if exchange.end in (End.CANCELLED, End.NOT_SENT) else FAILED, reason, error)
 
 
-def _refusal(response: Response) -> str:
+def _refusal(response: Response, detail: str = "") -> str:
     """Status and the server's own words; for a redirect, where it points."""
     said = f"HTTP {response.status}"
     if location := response.headers.get("location", "").strip():
-        return f"{said}: redirected to {location[:500]}"
+        return f"{said}: redirected to {public_url(location[:500])}{f' ({detail})' if detail else ''}"
+    if response.status == 407:
+        return f"{said}: the proxy wants credentials (user:password@ in its URL)"
     body = response.body.strip()
     if not body:
         return f"{said} {response.phrase}".rstrip()

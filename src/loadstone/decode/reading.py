@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from loadstone.backends.base import Backend, Event, Reply, json_object
+from loadstone.backends.base import Backend, Event, Reply
 from loadstone.backends.frames import AFTER, BEFORE, Frames
 from loadstone.decode import sse
 from loadstone.decode.body import Chunks, Offsets
@@ -144,7 +144,7 @@ def document(body: bytes, backend: Backend) -> Reading:
     """A reply that is one JSON document: text and usage, but no token times."""
     reading = Reading(reply=Reply(), streamed=False)
     try:
-        emission = backend.read_whole(json_object(body.removeprefix(sse.BOM)), reading.reply)
+        emission = backend.read_whole(backend.document(body.removeprefix(sse.BOM)), reading.reply)
     except ValueError as error:
         reading.malformed = str(error)
         return reading

@@ -16,8 +16,11 @@ from loadstone.engine.exchange import End, Exchange
 from loadstone.records import Record
 
 
-def decode(exchange: Exchange, backend: Backend, *, count_tokens: Callable[[str], int] | None = None, keep_text: bool = True) -> Record:
+def decode(
+    exchange: Exchange, backend: Backend, *, request: bytes = b"", count_tokens: Callable[[str], int] | None = None, keep_text: bool = True
+) -> Record:
     """The record of one exchange. `count_tokens` counts what a server without usage does not; `keep_text=False` leaves text and reasoning out.
+    `request` is the body that was sent, where it is known: an API without tokens out is held to answer all of it.
 
     request_id, target, model, conversation and turn are the caller's to fill in: they are in the plan, not on the wire.
     """
@@ -26,6 +29,8 @@ def decode(exchange: Exchange, backend: Backend, *, count_tokens: Callable[[str]
     if response.status is not None and 200 <= response.status < 300:
         at_end = response.complete or (response.until_close and exchange.end == End.COMPLETE)
         reading = read(response.body, backend, at_end and not response.fault, exchange.end == End.OPEN_AFTER_DONE, response.chunks)
+        if request and not backend.generates and reading.reply.finished and reading.reply.error is None:
+            backend.answers(request, reading.reply)
     verdict = outcome(exchange, response, reading, backend.has_end_mark)
     record = Record(
         index=exchange.index,
@@ -46,7 +51,7 @@ def decode(exchange: Exchange, backend: Backend, *, count_tokens: Callable[[str]
     if reading is not None:
         _fill(record, reading, exchange, response.reads_of(reading.ends), count_tokens if backend.generates else None, keep_text)
         if not backend.generates:
-            record.output_tokens = record.token_source = None
+            record.output_tokens, record.token_source = 0, "none"
     return record
 
 

@@ -78,6 +78,17 @@ def _no_tokens(records: Records, summary: Summary) -> Iterator[str]:
         yield f"{silent} of {summary.completed} completed requests brought no token: they count in request throughput and have no latency."
 
 
+def _unexplained(records: Records, summary: Summary) -> Iterator[str]:
+    """Streams that ended in [DONE] alone, on a server whose other streams say why they end."""
+    streams = _streams(records)
+    bare = int((streams & records.reason.equal("no finish_reason")).sum())
+    if 0 < bare < int(streams.sum()):
+        yield (
+            f"{bare} of {summary.completed} completed streams ended in [DONE] without a finish_reason, which the others have: the server may have"
+            " broken them off (llama-cpp-python does when another request comes, unless it runs with --interrupt_requests false)."
+        )
+
+
 def _one_event(records: Records, summary: Summary) -> Iterator[str]:
     """Several tokens in a single event: the reply was a stream in name only, and its TPOT is 0."""
     lumps = _streams(records) & (np.diff(records.token_rows) == 1) & (records.output_tokens > 1)
@@ -175,6 +186,7 @@ _CHECKS: tuple[Callable[[Records, Summary], Iterator[str]], ...] = (
     _cancelled,
     _no_stream,
     _no_tokens,
+    _unexplained,
     _one_event,
     _merged,
     _token_sources,

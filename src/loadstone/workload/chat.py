@@ -6,7 +6,7 @@ from typing import Any
 from loadstone.tokenizer import Tokenizer
 
 # backends whose `takes_chats` is set (a test holds them equal: a workload knows a backend by its name alone)
-CHATS = frozenset({"openai-chat", "fastdeploy", "ollama", "openai-responses", "anthropic"})
+CHATS = frozenset({"openai-chat", "fastdeploy", "ollama", "openai-responses", "anthropic", "openai-embeddings-chat", "openai-embeddings-clip"})
 
 
 def takes_chats(backend: str) -> bool:
