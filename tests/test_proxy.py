@@ -117,7 +117,6 @@ def test_credentials_go_into_a_header_and_nowhere_else(proxy: str) -> None:
     [
         ({"uds": "/x", "proxy": "http://p:1"}, "--uds and --proxy"),
         ({"insecure": True, "ca_file": "x"}, "--insecure.*--ca-file"),
-        ({"client_key": "x"}, "--client-cert"),
         ({"server_name": "https://x"}, "--server-name"),
         ({"connections": "none"}, "--connections"),
     ],

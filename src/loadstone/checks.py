@@ -114,8 +114,6 @@ def _check_transport(config: "RunConfig") -> None:
         raise UsageError("--uds leads to one server: give one --base-url, or none")
     if config.insecure and config.ca_file:
         raise UsageError("--insecure leaves out the check of the certificate that --ca-file is for: give one of them")
-    if config.client_key and not config.client_cert:
-        raise UsageError("--client-key is the key of a certificate: name that with --client-cert")
     if config.server_name and not re.fullmatch(r"[A-Za-z0-9_.:-]+", config.server_name):
         raise UsageError(f"--server-name {config.server_name!r} is no host name or address")
 

@@ -9,7 +9,7 @@ from loadstone.errors import UsageError
 from loadstone.redact import public_url
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
-_PATH_SAFE = "/%:@!$&'()*+,;=~-._"  # RFC 3986 path characters, and % so that what is escaped already stays as it is
+PATH_SAFE = "/%:@!$&'()*+,;=~-._"  # RFC 3986 path characters, and % so that what is escaped already stays as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Target:
     def path_of(self, endpoint: str) -> str:
         """The request path of `endpoint`: base path and endpoint joined by one slash, no part of either lost, its query kept."""
         path, question, query = endpoint.partition("?")
-        return self.base_path + "/" + quote(path.lstrip("/"), safe=_PATH_SAFE) + question + quote(query, safe=_PATH_SAFE + "?")
+        return self.base_path + "/" + quote(path.lstrip("/"), safe=PATH_SAFE) + question + quote(query, safe=PATH_SAFE + "?")
 
     def url_of(self, endpoint: str) -> str:
         """The whole URL of `endpoint`, for messages. It holds no credentials."""
@@ -65,7 +65,7 @@ def target_of(base_url: str | None, host: str, port: int) -> Target:
         raise UsageError(f"{shown} may not hold a query or a fragment: put the query into --endpoint")
     name = _ascii(parts.hostname, shown)
     number = DEFAULT_PORTS[parts.scheme] if number is None else _port_number(number, shown)
-    return Target(parts.scheme, name, number, quote(parts.path.rstrip("/"), safe=_PATH_SAFE), _host_header(parts.scheme, name, number))
+    return Target(parts.scheme, name, number, quote(parts.path.rstrip("/"), safe=PATH_SAFE), _host_header(parts.scheme, name, number))
 
 
 def basic_credentials(base_url: str | None) -> str | None:

@@ -14,14 +14,15 @@ import numpy as np
 import pytest
 
 from loadstone import Result, RunConfig, run
-from loadstone.bench import decoding
+from loadstone.bench import decoder, decoding
 from loadstone.bench.children import Child
 from loadstone.bench.processes import Processes
 from loadstone.bench.redecode import redecode
 from loadstone.bench.serve import exit_code
 from loadstone.engine.counters import Count, Decoded
+from loadstone.engine.exchange import Exchange
 from loadstone.engine.settings import Phase
-from loadstone.records import read_records
+from loadstone.records import Record, read_records
 from support.scripted import Request, Scripted, stream
 
 WORDS = ["one", " two", " three"]
@@ -220,3 +221,20 @@ def test_a_decoder_that_stands_still_all_the_same_is_replaced(handle: Handle, mo
         result = run(config(server))
     check_whole(result)
     assert len(handle.decoders) == 2
+
+
+def test_a_reply_that_shows_a_fault_of_ours_is_one_failed_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decoder's code is this test's own here, forked from it: it fails on one reply."""
+    real = decoder.decode
+
+    def decode(exchange: Exchange, *arguments: Any, **named: Any) -> Record:
+        if exchange.index == 7:
+            raise IndexError("list index out of range")
+        return real(exchange, *arguments, **named)
+
+    monkeypatch.setattr(decoder, "decode", decode)
+    monkeypatch.setattr("loadstone.bench.children._may_fork", lambda: True)
+    with Scripted(stream(WORDS)) as server:
+        result = run(config(server))
+    assert result.summary.failures == {"decoder fault": 1} and result.summary.completed == REQUESTS - 1
+    assert result.records.error[7].endswith("IndexError: list index out of range") and result.records.sent_ns[7] > 0

@@ -29,7 +29,8 @@ class Scripted:
     script: Callable[[socket.socket, Request], bool]
     tls: ssl.SSLContext | None = None
     family: int = socket.AF_INET
-    address: str = "127.0.0.1"
+    address: str = "127.0.0.1"  # or the path of a unix-domain socket
+    backlog: int = 1024
     seen: list[Request] = field(default_factory=list)
     connections: int = 0
     peak: int = 0
@@ -38,9 +39,9 @@ class Scripted:
         self._lock, self._now, self._open = threading.Lock(), 0, set[socket.socket]()
         self._listener = socket.socket(self.family, socket.SOCK_STREAM)
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._listener.bind((self.address, 0))
-        self._listener.listen(1024)
-        self.port = self._listener.getsockname()[1]
+        self._listener.bind(self.address if self.family == socket.AF_UNIX else (self.address, 0))
+        self._listener.listen(self.backlog)
+        self.port = 0 if self.family == socket.AF_UNIX else self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
@@ -68,7 +69,8 @@ class Scripted:
             threading.Thread(target=self._serve, args=(connection, number), daemon=True).start()
 
     def _serve(self, connection: socket.socket, number: int) -> None:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.family != socket.AF_UNIX:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._open.add(connection)
         try:
             if self.tls:

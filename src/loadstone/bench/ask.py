@@ -3,23 +3,24 @@
 It captures an Exchange as the engine does, so that the same decoding says what a reply means; a connection of its own, closed afterwards.
 """
 
-import socket
+import contextlib
 import ssl
 import time
 from collections.abc import Mapping
 
 import numpy as np
 
+from loadstone.bench.dialer import Dialer, ProxyError
 from loadstone.engine.ends import End
 from loadstone.engine.exchange import Exchange
 from loadstone.engine.framing import Framing
-from loadstone.target import Target
+from loadstone.engine.tls import tls_trouble
 
 QUIET_AFTER_DONE_S = 0.5
 
 
 def ask(
-    target: Target,
+    dialer: Dialer,
     method: str,
     path: str,
     headers: Mapping[str, str],
@@ -27,13 +28,12 @@ def ask(
     *,
     timeout_s: float,
     index: int = 0,
-    tls: ssl.SSLContext | None = None,
 ) -> Exchange:
     """Send one request and read its reply until it ends or `timeout_s` is over. Transport faults are in the Exchange, not raised."""
-    fields = {"host": target.host_header, **headers, "connection": "close"}
+    fields = {"host": dialer.target.host_header, **headers, **dialer.headers, "connection": "close"}
     if body or method == "POST":
         fields["content-length"] = str(len(body))
-    head = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items()) + "\r\n"
+    head = f"{method} {dialer.request_target(path)} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items()) + "\r\n"
     until = time.monotonic() + timeout_s
     sent_ns: int | None = None
     reads: list[bytes] = []
@@ -47,17 +47,21 @@ def ask(
         )  # fmt: skip
 
     try:
-        sock = socket.create_connection((target.host, target.port), timeout=timeout_s)
+        sock = dialer.open(timeout_s)
     except TimeoutError:
-        return exchange(End.CONNECT_TIMEOUT, f"no connection within {timeout_s:g} s")
+        return exchange(End.CONNECT_TIMEOUT, dialer.named(f"no connection within {timeout_s:g} s"))
+    except ssl.SSLError as error:
+        return exchange(End.NOT_CONNECTED, tls_trouble(error))
+    except ProxyError as error:
+        return exchange(End.NOT_CONNECTED, str(error))
     except OSError as error:
-        return exchange(End.NOT_CONNECTED, error.strerror or str(error))
+        return exchange(End.NOT_CONNECTED, dialer.named(error.strerror or str(error)))
     with sock:
         try:
-            if tls is not None:
-                sock = tls.wrap_socket(sock, server_hostname=target.host)
             sent_ns = time.monotonic_ns()
-            sock.sendall(head.encode("latin-1") + body)
+            # A server that refuses a large body may hang up before it has all of it.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+                sock.sendall(head.encode("latin-1") + body)
             framing = Framing()
             while (left := until - time.monotonic()) > 0:
                 done = b"[DONE]" in b"".join(reads[-2:])
@@ -77,6 +81,6 @@ def ask(
                     return exchange(End.BAD_HTTP, framing.broken) if framing.broken else exchange(End.COMPLETE)
             return exchange(End.REQUEST_TIMEOUT, f"not finished within {timeout_s:g} s")
         except ssl.SSLError as error:
-            return exchange(End.NOT_CONNECTED, f"TLS: {getattr(error, 'verify_message', '') or error.reason or error}")
+            return exchange(End.CLOSED if reads else End.NOT_CONNECTED, tls_trouble(error))
         except OSError as error:
             return exchange(End.RESET if isinstance(error, ConnectionError) else End.CLOSED, error.strerror or str(error))

@@ -20,6 +20,7 @@ from loadstone.backends import get
 from loadstone.bench.earlier import Earlier
 from loadstone.bench.record_file import RecordFile
 from loadstone.config import RunConfig
+from loadstone.decode.errors import masked, with_url
 from loadstone.decode.reply import decode
 from loadstone.engine.counters import Count, Counters, Decoded
 from loadstone.engine.exchange import Exchange
@@ -44,6 +45,8 @@ class DecoderJob(msgspec.Struct, frozen=True, kw_only=True):
     template: str | None = None
     request_id_prefix: str
     target: str
+    url: str = ""  # of the requests, for error texts
+    secrets: list[str] = []  # that may stand in no error text
     keep_text: bool
     records: str | None
     header: RunHeader
@@ -68,7 +71,8 @@ def records_of(
     backend = get(job.backend, job.template)
     for exchange in exchanges:
         try:
-            record = decode(exchange, backend, count_tokens=count_tokens, keep_text=job.keep_text)
+            request = b"" if backend.generates else plan.body(exchange.index % len(plan))
+            record = decode(exchange, backend, request=request, count_tokens=count_tokens, keep_text=job.keep_text)
         except Exception as error:  # one reply that shows a fault of ours must not cost all the others
             trouble = f"loadstone could not decode the reply, which is a fault of its own: {type(error).__name__}: {error}"
             record = failed_record(exchange, "decoder fault", trouble)
@@ -98,6 +102,8 @@ def complete(record: Record, plan: Plan, job: DecoderJob) -> None:
     planned = plan[record.index % len(plan)]
     record.request_id = f"{job.request_id_prefix}{record.index}"
     record.target, record.model = job.target, planned.model
+    if record.error:
+        record.error = masked(with_url(record.error, job.url), job.secrets)
     record.conversation, record.turn = planned.conversation, planned.turn
     record.local_prompt_tokens, record.wanted_output_tokens = planned.prompt_tokens, planned.output_tokens
     if record.prompt_tokens is None and planned.prompt_tokens is not None:

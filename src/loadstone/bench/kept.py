@@ -16,7 +16,7 @@ import msgspec
 
 from loadstone.errors import LoadstoneError, UsageError
 
-SCHEMA = "loadstone.wire/1"
+SCHEMA = "loadstone.wire/2"
 STAYS = "stays"  # a file that marks a scratch folder that is not to be removed
 
 
@@ -36,6 +36,7 @@ class Manifest(msgspec.Struct, kw_only=True):
     command: list[str]
     backend: str
     target: str
+    url: str = ""  # of the requests, for error texts
     workers: int
     clock: str
     wall_clock_of_zero_ns: int

@@ -1,26 +1,21 @@
 """From a configuration to what can be executed: the workload encoded into plans, the server's addresses, the job of each worker."""
 
 import math
-import socket
-from collections.abc import Mapping
 from itertools import cycle, islice
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import numpy as np
 
 from loadstone import plan as plans
 from loadstone.backends.base import Backend, Options
-from loadstone.bench.server import id_header
+from loadstone.bench.server import Place, id_header
 from loadstone.config import RunConfig, load_hyperparameters
-from loadstone.engine.settings import Address, Job, Tls
-from loadstone.errors import NotReadyError
+from loadstone.engine.settings import Job
 from loadstone.plan import NONE, Plan
 from loadstone.schedule import arrivals
 from loadstone.schedule.base import ArrivalProcess
 from loadstone.schedule.shape import MOST, shape_of
-from loadstone.target import Target
 from loadstone.tokenizer import Tokenizer
 from loadstone.workload import load_workload
 from loadstone.workload.seeds import rng_for
@@ -97,6 +92,8 @@ def warm_up_plan(config: RunConfig, count: int, folder: Path, backend: Backend, 
 
 def connections_for(config: RunConfig, requests: int) -> int:
     """Connections to have open before the clock starts: as many as a closed loop or a burst will use; in an open loop, some to begin with."""
+    if config.connections == "new":
+        return 0
     cap = min(config.max_concurrency or requests, requests)
     if config.load is not None:
         shape = shape_of(config.load)
@@ -107,26 +104,22 @@ def connections_for(config: RunConfig, requests: int) -> int:
     return min(cap, max(FEW, min(MANY, math.ceil((rate or 0) * AHEAD_S))))
 
 
-def resolve(target: Target) -> list[Address]:
-    """The server's addresses, in the order to try them."""
-    try:
-        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        raise NotReadyError(f"the host {target.host!r} has no address ({error.strerror}): is it spelled rightly (--host, --base-url)?") from None
-    return [Address(family=int(family), sockaddr=cast(tuple[str | int, ...], sockaddr)) for family, _, _, _, sockaddr in found]
-
-
-def job_of(config: RunConfig, target: Target, endpoint: str, headers: Mapping[str, str], addresses: list[Address], counters: Path) -> Job:
+def job_of(config: RunConfig, place: Place, counters: Path) -> Job:
     """What a worker is told (worker 0; the others differ by their number)."""
-    fields = {"host": target.host_header, **headers}
-    lines = [f"POST {target.path_of(endpoint)} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+    dialer, fresh = place.dialer, config.connections == "new"
+    fields = {"host": dialer.target.host_header, **place.headers, **dialer.headers}
+    if fresh:
+        fields["connection"] = "close"
+    lines = [f"POST {dialer.request_target(place.path)} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     return Job(
         workers=config.workers,
-        addresses=addresses,
-        tls=Tls(server_name=target.host) if target.scheme == "https" else None,
+        addresses=dialer.resolve(),
+        tls=dialer.tls,
+        route=dialer.route,
+        fresh=fresh,
         head="\r\n".join(lines) + f"\r\n{id_header(config.request_id_prefix)}: {config.request_id_prefix}",
         tail="\r\ncontent-length: ",
-        clock=config.clock,
+        clock="user" if config.uds else config.clock,
         connect_timeout_s=config.connect_timeout,
         request_timeout_s=config.request_timeout,
         idle_timeout_s=config.idle_timeout,

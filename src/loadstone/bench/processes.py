@@ -23,15 +23,18 @@ RATE_A_WORKER = 2000.0  # requests a second
 
 
 class Processes:
-    """They run from the constructor until the block ends."""
+    """They run from the constructor until the block ends; what workers are to do is told to them with `begin`."""
 
-    def __init__(self, jobs: list[Job], folder: Path) -> None:
+    def __init__(self, workers: int, folder: Path) -> None:
         self.folder = folder
-        self.counters = Counters(folder / "counters", rows=1 + len(jobs))
+        self.counters = Counters(folder / "counters", rows=1 + workers)
         self.decoder = Child("loadstone.bench.decoder")
-        self.workers = [Child("loadstone.engine.process") for _ in jobs]
-        for child, job in zip(self.workers, jobs, strict=True):
-            child.tell(job)
+        self.workers = [Child("loadstone.engine.process") for _ in range(workers)]
+
+    def begin(self, job: Job) -> None:
+        """Give each worker its job: `job` with its own number."""
+        for number, child in enumerate(self.workers):
+            child.tell(msgspec.structs.replace(job, worker=number))
 
     def __enter__(self) -> Self:
         return self

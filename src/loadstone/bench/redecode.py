@@ -38,6 +38,7 @@ def redecode(folder: Path, scratch: Path, changes: Mapping[str, Any], *, command
         template=config.template,
         request_id_prefix=config.request_id_prefix,
         target=manifest.target,
+        url=manifest.url,
         keep_text=config.save_detailed or config.records is not None,
         records=config.records,
         header=RunHeader(

@@ -13,10 +13,10 @@ from loadstone.bench.health import client_figures, verdict
 from loadstone.bench.interrupts import Interrupts
 from loadstone.bench.kept import Manifest, run_folder
 from loadstone.bench.measure import Measured, Rules, measure
-from loadstone.bench.prepare import Prepared, connections_for, job_of, measured_plan, options_of, resolve, warm_up_plan
+from loadstone.bench.prepare import Prepared, connections_for, job_of, measured_plan, options_of, warm_up_plan
 from loadstone.bench.processes import Processes, raise_file_limit, workers_for
 from loadstone.bench.result import DURATION, ERROR_RATE, INTERRUPT, Result, summary_of
-from loadstone.bench.server import Server, request_headers, tls_context
+from loadstone.bench.server import Server
 from loadstone.config import INFINITE, RunConfig
 from loadstone.engine.clock import KERNEL_STAMPS, realtime_offset_ns
 from loadstone.engine.process import ENDLESS
@@ -25,7 +25,9 @@ from loadstone.engine.spool_reader import After
 from loadstone.errors import NotReadyError
 from loadstone.plan import Plan
 from loadstone.records import COMPLETED, RunHeader
+from loadstone.redact import public_command
 from loadstone.report.live import Live
+from loadstone.report.secrets import secrets_of
 from loadstone.tokenizer import Tokenizer, load_tokenizer
 
 __all__ = ["Result", "run", "with_model"]
@@ -44,34 +46,29 @@ def with_model(config: RunConfig, tell: Callable[[str], None]) -> RunConfig:
     """`config` with its model: the one given, else the one that the server lists. Raises UsageError when that is not exactly one."""
     if config.model is not None:
         return config
-    target = config.target()
-    server = Server(target, request_headers(config, backends.get(config.backend, config.template)), tls_context(target))
+    server = Server(config, backends.get(config.backend, config.template))
     return msgspec.structs.replace(config, model=server.model(config.ready_check_timeout_sec, tell))
 
 
 class _Run:
     def __init__(self, config: RunConfig, command: list[str], live: Live) -> None:
-        self.command, self.live = command, live
+        self.command, self.live = public_command(command), live
         self.backend = backends.get(config.backend, config.template)
         config = with_model(config, live.say)
         self.config = config = msgspec.structs.replace(config, workers=workers_for(config))
-        self.target = config.target()
         self.options = options_of(config, config.served_model_name or config.model or "")
         self.endpoint = config.endpoint or self.backend.path_for(self.options)
-        self.headers = request_headers(config, self.backend)
-        self.server = Server(self.target, self.headers, tls_context(self.target))
-        self.clock = "kernel" if KERNEL_STAMPS and config.clock != "user" else "user"
+        self.server = Server(config, self.backend)
+        self.clock = "kernel" if KERNEL_STAMPS and config.clock != "user" and not config.uds else "user"
 
     def go(self) -> Result:
         config, options = self.config, self.options
         self.backend.check(options)
         tokenizer, note = load_tokenizer(config)
-        addresses = resolve(self.target)
+        self.server.dialer.resolve()  # a name that has no address is told before anything else
         with run_folder(config.keep_wire) as folder, Interrupts() as interrupts:
-            job = job_of(config, self.target, self.endpoint, self.headers, addresses, folder / "counters")
             raise_file_limit(connections_for(config, config.num_prompts or ENDLESS))
-            jobs = [msgspec.structs.replace(job, worker=worker) for worker in range(config.workers)]
-            with Processes(jobs, folder) as processes:  # they start while the plan is being made
+            with Processes(config.workers, folder) as processes:  # they start while the plan is being made
                 prepared = measured_plan(config, folder / "plan", self.backend, options, tokenizer)
                 self._before(processes, folder, options, tokenizer, interrupts)
                 manifest = self._manifest(prepared, tokenizer)
@@ -80,7 +77,7 @@ class _Run:
                 manifest.sent, manifest.stopped = measured.sent, measured.stopped
                 manifest.planned = measured.sent if prepared.repeat else len(prepared.plan)
                 manifest.client = client_figures(processes, measured, self.clock)
-                notes = [*([note] if note else []), *prepared.notes, *self._after(measured)]
+                notes = [*([note] if note else []), *self.backend.notes(options), *self._way(), *prepared.notes, *self._after(measured)]
                 manifest.notes = notes
                 manifest.write(folder)  # the folder stays with --keep-wire, and where something in it could not be decoded
             return self._result(prepared, measured, manifest)
@@ -95,6 +92,9 @@ class _Run:
             plan = warm_up_plan(config, max(config.num_warmups, 1), folder / "warm-up-plan", self.backend, options, tokenizer)
         if plan is not None and config.ready_check_timeout_sec > 0:
             self.server.ready(self.backend, self.endpoint, plan.body(0), config.request_id_prefix, config.ready_check_timeout_sec, self.live.say)
+        self.place = self.server.place or self.server.place_of(self.endpoint)
+        self.place.dialer.settle(config.connect_timeout)
+        processes.begin(job_of(config, self.place, folder / "counters"))
         if plan is not None and config.num_warmups:
             self._warm_up(processes, folder, plan, interrupts)
         if interrupts.count:
@@ -120,6 +120,10 @@ class _Run:
         records = measured.records
         if failed := [error for error, status in zip(records.error, records.status, strict=True) if status != COMPLETED]:
             self.live.say(f"warning: {len(failed)} of {len(plan)} warm-up requests failed: {failed[0]}")
+
+    def _way(self) -> list[str]:
+        """What lies between here and the server."""
+        return [*([self.server.note] if self.server.note else []), *self.place.dialer.notes()]
 
     def _after(self, measured: Measured) -> Iterator[str]:
         """Stop the profiler; say what went wrong on the way."""
@@ -171,7 +175,9 @@ class _Run:
             backend=config.backend,
             template=config.template,
             request_id_prefix=config.request_id_prefix,
-            target=self.target.url_of(""),
+            target=self.place.target,
+            url=self.place.shown,
+            secrets=secrets_of(config),
             keep_text=config.save_detailed or config.records is not None,
             records=str(Path(config.records).absolute()) if config.records else None,
             header=header,
@@ -190,7 +196,8 @@ class _Run:
             config=config.public(),
             command=self.command,
             backend=config.backend,
-            target=self.target.url_of(""),
+            target=self.place.target,
+            url=self.place.shown,
             workers=config.workers,
             clock=self.clock,
             wall_clock_of_zero_ns=realtime_offset_ns(),

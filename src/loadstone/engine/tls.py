@@ -4,7 +4,9 @@ A read's plain bytes bear the stamp of the read that completed their TLS record.
 record) leave no trace in the exchange.
 """
 
+import contextlib
 import os
+import re
 import socket
 import ssl
 import time
@@ -70,26 +72,29 @@ def _show(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
         raise UsageError(f"--client-cert {certificate} with {where} cannot be used: no certificate and key in PEM form{missing}") from None
 
 
+_UNKNOWN = "name the certificate of its authority with --ca-file, or leave the check out with --insecure"
+_PLAIN = "the server does not seem to speak TLS on this port: is it http:// and not https://?"
 _REMEDIES = (  # what OpenSSL says, and what helps
-    ("self-signed", "name the certificate of its authority with --ca-file, or leave the check out with --insecure"),
-    ("self signed", "name the certificate of its authority with --ca-file, or leave the check out with --insecure"),
-    ("unable to get", "name the certificate of its authority with --ca-file, or leave the check out with --insecure"),
+    ("self-signed", _UNKNOWN),
+    ("self signed", _UNKNOWN),
+    ("unable to get", _UNKNOWN),
     ("mismatch", "name the host that it is for with --server-name, or leave the check out with --insecure"),
     ("expired", "the server needs a new one, or this machine's clock is wrong; --insecure leaves the check out"),
     ("not yet valid", "is this machine's clock right? --insecure leaves the check out"),
     ("certificate required", "the server wants to see a certificate: give one with --client-cert"),
     ("unknown ca", "the server does not know the authority of the certificate in --client-cert"),
     ("bad certificate", "the server does not take the certificate in --client-cert, or wants one"),
-    ("wrong version number", "the server does not seem to speak TLS on this port: is it http:// and not https://?"),
-    ("http request", "the server does not seem to speak TLS on this port: is it http:// and not https://?"),
-    ("packet length too long", "the server does not seem to speak TLS on this port: is it http:// and not https://?"),
+    ("wrong version number", _PLAIN),
+    ("eof occurred", "the server broke off: it may want to see a certificate (--client-cert), or speak no TLS on this port"),
+    ("http request", _PLAIN),
+    ("packet length too long", _PLAIN),
     ("unrecognized name", "the server does not know this name: give another with --server-name"),
 )
 
 
 def tls_trouble(error: ssl.SSLError) -> str:
     """What is wrong, in OpenSSL's words, and which flag would mend it. Begins with TLS."""
-    said = getattr(error, "verify_message", "") or (error.reason or str(error)).replace("_", " ").lower()
+    said = getattr(error, "verify_message", "") or re.sub(r" ?\(_ssl.c.*", "", error.reason or str(error)).replace("_", " ").lower()
     if getattr(error, "verify_message", ""):
         said = f"the server's certificate could not be verified: {said}"
     remedy = next((remedy for words, remedy in _REMEDIES if words in said.lower()), "")
@@ -223,6 +228,18 @@ class TlsConnection(Connection):
             self._trouble = tls_trouble(error)
             return b"".join(parts), True
         return b"".join(parts), True
+
+    def broke(self, error: OSError) -> None:
+        """What the server said before it broke the connection, if it said why, is told in place of the break itself."""
+        with contextlib.suppress(OSError):
+            while data := self.sock.recv(READ_BYTES):
+                self._incoming.write(data)
+        if not self.opening:
+            self._plain()
+        if self._trouble:
+            self.hung_up()
+        else:
+            super().broke(error)
 
     def hung_up(self) -> None:
         """The server has said by TLS that no more will come, or why it does not go on."""
