@@ -7,7 +7,7 @@ by the worker. Memory is the operating system's page cache, not Python lists.
 
 import mmap
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # a worker process imports this file and should not pay for n
     from loadstone.workload.base import Prompt
 
 SCHEMA = "loadstone.plan/1"
+TEXTS = "texts.jsonl"
 MOST_RESIDENT = 4 << 20  # bytes of bodies that a process keeps mapped; to give back so much takes some tens of microseconds
 NONE = -1  # absent, in the columns of the index
 COLUMNS = (
@@ -98,8 +99,14 @@ class Plan:
 
     def texts(self) -> list[str] | None:
         """The prompts as text in plan order, or None if they were not kept."""
-        path = self.folder / "texts.jsonl"
-        return [msgspec.json.decode(line, type=str) for line in path.read_bytes().splitlines()] if path.exists() else None
+        return list(self.each_text()) if (self.folder / TEXTS).exists() else None
+
+    def each_text(self) -> Iterator[str]:
+        """The prompts as text one after the other; none if they were not kept."""
+        if (self.folder / TEXTS).exists():
+            with (self.folder / TEXTS).open("rb") as lines:
+                for line in lines:
+                    yield msgspec.json.decode(line, type=str)
 
 
 def build(
@@ -119,7 +126,7 @@ def build(
     models = {model: 0}
     due = None if offsets is None else iter(offsets)
     requests = at = 0
-    with (folder / "index.bin").open("wb") as index, (folder / "bodies.bin").open("wb") as bodies, (folder / "texts.jsonl").open("wb") as texts:
+    with (folder / "index.bin").open("wb") as index, (folder / "bodies.bin").open("wb") as bodies, (folder / TEXTS).open("wb") as texts:
         for prompt in prompts:
             body = encode(prompt)
             bodies.write(body)
@@ -142,7 +149,7 @@ def build(
             at += len(body)
             requests += 1
     if not keep_texts:
-        (folder / "texts.jsonl").unlink()
+        (folder / TEXTS).unlink()
     (folder / "plan.json").write_bytes(msgspec.json.encode(_Head(requests=requests, models=list(models))))
     return Plan(folder)
 

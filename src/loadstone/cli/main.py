@@ -25,6 +25,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "bench": Command("loadstone.cli.bench", "load-test a server and report what its users feel"),
+    "plan": Command("loadstone.cli.plan", "make the plan of a run and show it; send nothing"),
     "decode": Command("loadstone.cli.decode", "decode a kept run again, with other definitions or after a crash"),
     "simulate": Command("loadstone.cli.simulate", "serve a simulated engine whose timings are known"),
     "check": Command("loadstone.cli.check", "test whether the client on this machine can measure a load truly"),
