@@ -54,7 +54,7 @@ CHOICES = {
 }
 NOT_EMPTY = (
     *("model", "served_model_name", "tokenizer", "dataset_path", "hyperparameter_path", "records", "result_filename", "keep_wire"),
-    *("template", "uds", "ca_file", "client_cert", "client_key", "server_name", "junit"),
+    *("template", "uds", "isl_osl", "ca_file", "client_cert", "client_key", "server_name", "junit"),
 )
 
 

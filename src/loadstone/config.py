@@ -80,6 +80,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     random_range_ratio: float = 0.0
     random_prefix_len: int = 0
     random_batch_size: int = 1
+    isl_osl: str | None = None  # a mixture of lengths: "1024:128@70,8192:1024@30"
     prefix_repetition_prefix_len: int = 256
     prefix_repetition_suffix_len: int = 256
     prefix_repetition_num_prefixes: int = 10

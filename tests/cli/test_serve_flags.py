@@ -78,6 +78,7 @@ CONTRACT: dict[str, tuple[str, Any]] = {
     "random-output-len": ("11", 11),
     "random-range-ratio": ("0.5", 0.5),
     "random-prefix-len": ("12", 12),
+    "isl-osl": ("10:1@70,20:2@30", "10:1@70,20:2@30"),
     "random-batch-size": ("2", 2),
     "prefix-repetition-prefix-len": ("13", 13),
     "prefix-repetition-suffix-len": ("14", 14),

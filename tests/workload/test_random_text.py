@@ -197,3 +197,14 @@ def test_every_word_of_the_pool_is_a_token_of_its_own(bpe):
 def test_what_cannot_be_is_refused_by_the_flags_name(fields, flag):
     with pytest.raises(UsageError, match=flag):
         load_workload(config(**fields), None)
+
+
+def test_a_mixture_of_lengths_is_exact_to_the_token_too(bpe):
+    made = list(load_workload(RunConfig(model="m", num_prompts=40, isl_osl="20:3@1,70:9@1", random_prefix_len=5), bpe).prompts)
+    lengths_of = {(len(bpe.encode(prompt.text)), prompt.output_tokens) for prompt in made}
+    assert lengths_of == {(25, 3), (75, 9)}
+
+
+def test_lengths_are_said_once():
+    with pytest.raises(UsageError, match="leave --random-input-len out"):
+        prompts(isl_osl="20:3")

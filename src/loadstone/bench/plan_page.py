@@ -101,8 +101,8 @@ def plan_page(prepared: Prepared, config: RunConfig) -> Page:
     if found.duration_s is None:
         say.line(f"  load               closed loop, at most {config.max_concurrency} in flight, as long as it takes")
     else:
-        rate = "all at once" if found.mean_rate is None else f"{found.mean_rate:.2f} req/s on average"
-        say.line(f"  load               {rate}, the last request due at {found.duration_s:.2f} s")
+        due_by = f"the last request due at {found.duration_s:.2f} s"
+        say.line(f"  load               {'all at once' if found.mean_rate is None else f'{found.mean_rate:.2f} req/s on average, {due_by}'}")
     _histogram(say, "Prompt tokens", table["prompt_tokens"][table["prompt_tokens"] != NONE])
     _histogram(say, "Output tokens, at most", table["output_tokens"][table["output_tokens"] != NONE])
     due = np.sort(table["due_ns"][table["due_ns"] != NONE]) / 1e6

@@ -132,6 +132,12 @@ GROUPS = (
             Flag("random-output-len", "int", "N", "output tokens", "128"),
             Flag("random-range-ratio", "float", "R", "lengths are drawn from len * (1 - R) to len * (1 + R); R below 1", "0"),
             Flag("random-prefix-len", "int", "N", "tokens of a prefix that all prompts share, on top", "0"),
+            Flag(
+                "isl-osl",
+                "str",
+                "MIX",
+                "a mixture of lengths in place of those above: '1024:128@70,normal(8000,500):1024@30', or a CSV file of pairs",
+            ),
             Flag("random-batch-size", "int", "N", "texts of one request, for embeddings and the like; documents, for rerank", "1"),
         ),
         "random",

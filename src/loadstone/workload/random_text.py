@@ -1,8 +1,8 @@
 """random: synthetic prompts of chosen lengths, exact to the token.
 
 Lengths, of prompts and of answers alike, are whole numbers drawn evenly from floor(L(1-r)) to ceil(L(1+r)), at least 1, with L from
---random-input-len and --random-output-len and r from --random-range-ratio (0 <= r < 1). On top come --random-prefix-len
-tokens that all prompts share.
+--random-input-len and --random-output-len and r from --random-range-ratio (0 <= r < 1); or as --isl-osl says (lengths.py). On top come
+--random-prefix-len tokens that all prompts share.
 
 With a tokenizer, a prompt encoded without special tokens has exactly the length that was drawn: prompts are made of words that are one token each
 (pool.py), encoded again to be sure, and mended where they differ. One that cannot be mended stays shorter, never longer, its `prompt_tokens` is the
@@ -23,10 +23,12 @@ from loadstone.errors import UsageError
 from loadstone.tokenizer import Tokenizer
 from loadstone.workload.base import Prompt, Workload
 from loadstone.workload.exact import exact_texts
+from loadstone.workload.lengths import mix_of
 from loadstone.workload.pool import Pool, word_pool
 from loadstone.workload.seeds import rng_for
 from loadstone.workload.words import WORDS
 
+OWN_LENGTHS = {f"--random-{name}": f"random_{name}".replace("-", "_") for name in ("input-len", "output-len", "range-ratio")}
 BATCH_TOKENS = 1 << 18  # made, encoded and handed on at once: bounds memory, so that long runs never stand in it as a whole
 
 
@@ -47,6 +49,8 @@ def bounds(length: int, ratio: float) -> tuple[int, int]:
 
 def lengths(config: RunConfig) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Prompt lengths (without the shared prefix) and answer lengths of all requests. The first k are the same for every --num-prompts >= k."""
+    if config.isl_osl is not None:
+        return mix_of(config.isl_osl).draw(config.num_prompts, config.seed)
     (least_in, most_in), (least_out, most_out) = (
         bounds(length, config.random_range_ratio) for length in (config.random_input_len, config.random_output_len)
     )
@@ -71,6 +75,8 @@ def _check(config: RunConfig) -> None:
     ):
         if value < least:
             raise UsageError(f"{flag} must be at least {least}, not {value}")
+    if config.isl_osl is not None and (said := [flag for flag, name in OWN_LENGTHS.items() if getattr(config, name) != getattr(RunConfig(), name)]):
+        raise UsageError(f"--isl-osl says all lengths of prompts and answers: leave {', '.join(said)} out")
     if not 0 <= config.random_range_ratio < 1:
         raise UsageError(f"--random-range-ratio must be at least 0 and below 1, not {config.random_range_ratio}")
     if config.random_batch_size != 1:
