@@ -68,6 +68,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     shuffle: bool = False
     no_oversample: bool = False
+    cache_bust: bool = False  # a mark in front of each prompt that no other one has
     no_stream: bool = False
     custom_output_len: int = 256
     custom_skip_chat_template: bool = False

@@ -78,7 +78,6 @@ CONTRACT: dict[str, tuple[str, Any]] = {
     "random-output-len": ("11", 11),
     "random-range-ratio": ("0.5", 0.5),
     "random-prefix-len": ("12", 12),
-    "isl-osl": ("10:1@70,20:2@30", "10:1@70,20:2@30"),
     "random-batch-size": ("2", 2),
     "prefix-repetition-prefix-len": ("13", 13),
     "prefix-repetition-suffix-len": ("14", 14),
@@ -95,6 +94,8 @@ CONTRACT: dict[str, tuple[str, Any]] = {
     "continuous-usage-stats": ("", True),
 }
 OWN: dict[str, tuple[str, Any]] = {
+    "cache-bust": ("", True),
+    "isl-osl": ("10:1@70,20:2@30", "10:1@70,20:2@30"),
     "api-key": ("k", "k"),
     "request-timeout": ("9.5", 9.5),
     "connect-timeout": ("3", 3.0),

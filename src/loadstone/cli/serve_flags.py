@@ -123,6 +123,7 @@ GROUPS = (
             Flag("seed", "int", "N", "every random draw comes from it", "0"),
             Flag("shuffle", "switch", "", "shuffle the data set before sampling"),
             Flag("no-oversample", "switch", "", "do not repeat a data set that is smaller than --num-prompts"),
+            Flag("cache-bust", "switch", "", "begin each prompt with a mark of its own, drawn from the seed, that no prefix cache can know"),
         ),
     ),
     Group(

@@ -9,6 +9,7 @@ from loadstone.config import RunConfig
 from loadstone.errors import UsageError
 from loadstone.tokenizer import Tokenizer
 from loadstone.workload.base import Workload
+from loadstone.workload.cache_bust import marked
 from loadstone.workload.lora import assign_models
 from loadstone.workload.seeds import rng_for
 
@@ -49,6 +50,8 @@ def load_workload(config: RunConfig, tokenizer: Tokenizer | None) -> Workload:
         raise UsageError(f"--dataset-name {config.dataset_name}: there is no such data set; there are {', '.join(names())}")
     load: Callable[[RunConfig, Tokenizer | None], Workload] = import_module(f"loadstone.workload.{module}").load
     workload = load(config, tokenizer)
+    if config.cache_bust:
+        workload = msgspec.structs.replace(workload, prompts=marked(workload.prompts, config.seed, tokenizer))
     if not config.lora_modules:
         return workload
     rng = rng_for(config.seed, "lora")
