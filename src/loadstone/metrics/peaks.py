@@ -9,6 +9,8 @@ peak concurrency = the most requests in flight at one instant, exactly: +1 at ea
 nanosecond (ten requests one after another peak at 1). Failed and cancelled requests were in flight too. 0 when nothing was sent.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from loadstone.metrics.spans import of_rows
@@ -25,7 +27,7 @@ def peak_output_tokens_per_s(records: Records) -> float | None:
     start_ns = int(sent.min())
     bins: Spans = np.zeros(0)
     for _, block in records.blocks():
-        for at_ns, tokens in (_streamed(block), _whole(block)):
+        for at_ns, tokens in tokens_at(block):
             at_ns -= start_ns
             np.maximum(at_ns, 0, out=at_ns)
             at_ns //= SECOND_NS
@@ -42,6 +44,12 @@ def peak_concurrency(records: Records) -> int:
     steps = np.repeat((1, -1), int(known.sum()))
     in_flight = np.cumsum(steps[np.lexsort((steps, times))])
     return int(in_flight.max(initial=0))
+
+
+def tokens_at(records: Records) -> Iterator[tuple[Times, Spans | None]]:
+    """When tokens of completed requests came and how many each time (None: one each): those of streams, then those of whole replies."""
+    yield _streamed(records)
+    yield _whole(records)
 
 
 def _streamed(records: Records) -> tuple[Times, Spans | None]:
