@@ -18,8 +18,13 @@ def edges_of(start_ns: int, end_ns: int, bins: int) -> Spans:
 def in_flight(records: Records, edges: Spans) -> Spans:
     """Mean number of requests in flight in each bin."""
     known = (records.sent_ns != ABSENT) & (records.end_ns != ABSENT)
-    # the integral of the number in flight up to t is the sum over requests of what of [send, end] lies before t
-    reached = _time_before(records.sent_ns[known], edges) - _time_before(records.end_ns[known], edges)
+    return between(records.sent_ns[known], records.end_ns[known], edges)
+
+
+def between(starts_ns: Times, ends_ns: Times, edges: Spans) -> Spans:
+    """Mean number, in each bin, of those that have started and not ended."""
+    # the integral of that number up to t is the sum of what of each [start, end] lies before t
+    reached = _time_before(starts_ns, edges) - _time_before(ends_ns, edges)
     return np.asarray(np.diff(reached) / np.diff(edges))
 
 

@@ -40,6 +40,22 @@ class Goodput(msgspec.Struct, frozen=True, kw_only=True):
     missed: dict[str, int]  # completed requests that missed each SLO
 
 
+class Overload(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the server kept up with an open loop (overload.py). `kept_up` is None where that cannot be told, and `why` says why. The other figures
+    are of the judged part.
+    """
+
+    kept_up: bool | None = None
+    why: str = ""
+    asked_rate: float | None = None  # requests that were due a second
+    delivered_rate: float | None = None  # requests that completed a second
+    saturated_at: float | None = None  # the delivered rate, where the server did not keep up
+    backlog_before: int | None = None  # due and not over, at its beginning ...
+    backlog_after: int | None = None  # ... and at its end
+    refused: int = 0  # answered with 429 or 503
+    drift: float = 0.0  # by how much of itself the median response E2EL rose, where it rose steadily
+
+
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one threshold. `value` is in the unit that was written; None where there is none."""
 
