@@ -107,6 +107,35 @@ def test_arrival_time_is_a_span_in_seconds(value: Any, ns: int | None) -> None:
     assert emission is not None and emission.server_ns == ns
 
 
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ({"error": {"message": "no memory", "type": "InternalServerError", "param": None, "code": 500}}, "no memory"),  # vLLM
+        ({"object": "error", "message": "too long", "type": "BadRequestError", "code": 400}, "too long"),  # older vLLM, SGLang
+        ({"choices": [{"delta": {"content": ""}, "finish_reason": "error", "error": {"code": 502, "message": "no provider"}}]}, "no provider"),
+        ({"error": {"code": 429, "message": "busy"}, "choices": [{"delta": {}, "finish_reason": "error"}]}, "busy"),  # OpenRouter
+        ({"code": 503, "message": "overloaded"}, "overloaded"),
+        ({"error_code": 336100, "error_msg": "try again", "id": "x"}, "try again"),
+        ({"detail": "Not authenticated"}, "Not authenticated"),
+        ({"error": "just words"}, "just words"),
+        ({"error": True}, "True"),
+    ],
+)
+def test_errors_in_every_shape(message: dict[str, Any], said: str) -> None:
+    reply = Reply()
+    assert read(reply, **message) is None
+    assert reply.error == said
+
+
+@pytest.mark.parametrize(
+    "message", [{}, {"type": "ping"}, {"code": 200, "message": "ok"}, {"error": None, "choices": []}, {"code": None, "detail": ""}]
+)
+def test_what_is_no_error(message: dict[str, Any]) -> None:
+    reply = Reply()
+    assert read(reply, **message) is None
+    assert reply.error is None
+
+
 def test_only_a_payload_equal_to_the_mark_is_the_end() -> None:
     reply = Reply()
     BACKEND.read(Event(b'{"choices":[{"delta":{"content":"[DONE]"}}]}'), reply)

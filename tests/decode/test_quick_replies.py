@@ -62,6 +62,20 @@ LONE = st.sampled_from(
         b'{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":5}}',
         b'{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f"}}]}}]}',
         b'{"error":{"message":"no"}}',
+        b'{"choices":[{"error":{"code":502,"message":"no"}}]}',
+        b'{"code":500,"message":"no"}',
+        b'{"code":200}',
+        b'{"error_msg":"no"}',
+        b'{"detail":"no"}',
+        b'{"choices":[],"object":"","prompt_filter_results":[{"prompt_index":0,"content_filter_results":{}}]}',
+        b'{"choices":[{"index":1,"delta":{"content":"b"},"finish_reason":"stop"}]}',
+        b'{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"error"}]}',
+        b'{"choices":[{"index":0,"delta":{"content":" x"},"logprobs":{"content":[{"token":" x","logprob":-0.1,"top_logprobs":[]}]}}]}',
+        b'{"choices":[{"index":0,"delta":{"content":" x"},"logprobs":{"content":[{"token":" x","logprob":-Infinity}]}}]}',
+        b'{"choices":[{"index":0,"delta":{"function_call":{"name":"f"}}}]}',
+        b'{"choices":[{"index":0,"delta":{"refusal":"no"}}]}',
+        b'{"choices":[{"index":0,"delta":{"content":[{"type":"text","text":"x"}]}}]}',
+        b'{"choices":[{"index":0,"delta":{},"finish_reason":"content_filter"}]}',
         b"{}",
         b"",
         b"[DONE]",
@@ -255,3 +269,16 @@ def test_a_body_that_ends_in_no_end_mark_but_looks_so() -> None:
     for last in (b"data: {}data: [DONE]\n\n", b'data: {"a":"data: [DONE]\n\n', b"xdata: [DONE]\n\n"):
         both(in_chunks(*frames(*words(5))[:-1], last), "openai-chat")
         both(in_chunks(b"".join(frames(*words(5))[:-1]) + last), "openai-chat")
+
+
+def test_log_probabilities_and_azure_s_first_event_do_not_slow_a_reply_down() -> None:
+    shape = (
+        b'{"choices":[{"index":0,"delta":{"content":" w%d"},"logprobs":{"content":[{"token":" w%d","logprob":-0.%d,"bytes":[32],"top_logprobs":'
+        b'[{"token":" w","logprob":-0.1},{"token":" v","logprob":-9999.0}]}]},"finish_reason":null}]}'
+    )
+    azure = b'{"id":"","object":"","model":"","choices":[],"prompt_filter_results":[{"prompt_index":0,"content_filter_results":{}}]}'
+    reply = in_chunks(*frames(azure, ROLE, *(shape % (number, number, number) for number in range(40)), STOP, USAGE))
+    with mock.patch.object(openai.OpenAI, "read", side_effect=AssertionError):
+        record = decode(reply, get("openai-chat"))
+    assert (len(record.token_ns), record.output_tokens) == (40, 50)  # tokens by usage, not by the log-probabilities
+    both(reply, "openai-chat")

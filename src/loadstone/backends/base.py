@@ -89,10 +89,22 @@ class Usage(msgspec.Struct, frozen=True):
         return Usage(*(old if new is None else new for old, new in zip(msgspec.structs.astuple(self), msgspec.structs.astuple(later), strict=True)))
 
 
+class Voice:
+    """What one choice of a reply has said so far, each channel by itself; of tool calls each call, by its number."""
+
+    __slots__ = ("finished", "reasoning", "text", "tool_calls")
+
+    def __init__(self) -> None:
+        self.finished = False
+        self.text: list[str] = []
+        self.reasoning: list[str] = []
+        self.tool_calls: dict[int, list[str]] = {}
+
+
 class Reply:
     """What is known of one reply while its events are read in order."""
 
-    __slots__ = ("begun", "counts", "done", "error", "finish_reason", "finished", "running", "server_spans", "so_far", "usage")
+    __slots__ = ("begun", "counts", "done", "echo", "error", "finish_reason", "finished", "running", "server_spans", "so_far", "usage", "voices")
 
     def __init__(self) -> None:
         self.error: str | None = None
@@ -104,6 +116,8 @@ class Reply:
         self.running: int | None = None  # output tokens so far, by the usage of the last event; None: it had none
         self.so_far = ""  # the text up to here, for APIs that send it whole again and again
         self.counts: dict[str, int] = {}  # parts of a count as last stated, by the API's names, for APIs that state a count in parts
+        self.voices: dict[int, Voice] = {}  # of an API with several choices: what each said, by its index
+        self.echo: str | int = ""  # what stands before the answer in each text, being the prompt: it, or how many tokens it has
         self.server_spans: dict[str, int] = {}  # nanoseconds that the server says something took, by name; s_ttft and s_e2el are metrics
 
     def fail(self, error: Any) -> None:
@@ -112,9 +126,11 @@ class Reply:
             self.error = server_message(error)
 
     def finish(self, reason: str | None = None, output_tokens: int | None = None) -> None:
-        """The server said that generation ended, and why, and how many tokens it made, where it tells."""
+        """The server said that generation ended, and why, and how many tokens it made, where it tells. Of several reasons the last stands, but a bad
+        one stays.
+        """
         self.finished = True
-        if reason is not None:
+        if reason is not None and (self.finish_reason or "").lower() not in BAD_FINISHES:
             self.finish_reason = reason
         if output_tokens is not None:
             self.usage = self.usage.then(Usage(output_tokens=output_tokens))
@@ -130,6 +146,7 @@ class Backend(ABC):
     takes_chats = False  # it is sent messages; else a text
     takes_texts = False  # a request may hold several texts (Prompt.texts)
     takes_token_ids = False  # a prompt may come as token ids
+    held_to_request = False  # `answers` looks at what was asked
     generates = True  # replies hold tokens; else they are whole, and only their time and the tokens of the input count
     lines = False  # a stream is a JSON object a line; else server-sent events
     has_end_mark = True  # a stream says that it is at its end; else that is where its body ends
@@ -170,7 +187,9 @@ class Backend(ABC):
         return json_object(body)
 
     def answers(self, request: bytes, reply: Reply) -> None:
-        """Fail a `reply` that does not answer all of the request whose body is `request`; asked where `generates` is not set."""
+        """Fail a `reply` that does not answer all of the request whose body is `request`, and note what of it the request explains; asked of a reply
+        without an error, where `held_to_request` is set.
+        """
         return
 
     def is_whole(self, line: bytes) -> bool:

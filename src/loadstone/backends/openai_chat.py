@@ -11,6 +11,7 @@ from typing import Any
 from loadstone.backends.base import Options, Prompt, merge
 from loadstone.backends.openai import OpenAI
 from loadstone.backends.openai_body import fields
+from loadstone.errors import UsageError
 
 
 class OpenAIChat(OpenAI):
@@ -20,6 +21,10 @@ class OpenAIChat(OpenAI):
     max_tokens_fields = ("max_completion_tokens", "max_tokens")
 
     def body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
+        if prompt.token_ids is not None and prompt.messages is None:
+            raise UsageError(
+                f"backend {self.name} sends messages, and a prompt of this data set is token ids: use --backend openai, which takes them"
+            )
         messages = prompt.messages if prompt.messages is not None else [{"role": "user", "content": prompt.text}]
         body: dict[str, Any] = {"model": prompt.model or options.model, "messages": messages}
         if prompt.output_tokens is not None:

@@ -1,7 +1,7 @@
 """The common shape of an OpenAI event, as typed structs.
 
-Only what is plain is taken: at most one choice an event, strings or null where text is expected, no tool calls, no errors. The structs say so in
-their types, so anything else fails to decode.
+Only what is plain is taken: at most one choice an event and none but the first, strings or null where text is expected, no tool calls, no errors. The
+structs say so in their types, so anything else fails to decode.
 """
 
 from typing import Annotated, Any, Literal
@@ -26,6 +26,9 @@ class Delta(msgspec.Struct, gc=False):
 
 class Choice(msgspec.Struct, gc=False):
     """A chat choice has a `delta`; a completions choice is its own delta."""
+
+    index: Literal[0] | None = None
+    error: None = None
 
     delta: Delta | None = None
     text: str | None = None
@@ -60,7 +63,11 @@ class Chunk(msgspec.Struct, gc=False):
     choices: Annotated[list[Choice], Meta(max_length=1)] | None = None
     usage: Counts | None = None
     error: None = None
-    object: Literal["chat.completion.chunk", "text_completion", "chat.completion", "text_completion.chunk"] | None = None
+    error_code: None = None
+    error_msg: None = None
+    detail: None = None
+    code: None = None
+    object: Literal["chat.completion.chunk", "text_completion", "chat.completion", "text_completion.chunk", ""] | None = None
 
 
 decode = msgspec.json.Decoder(Chunk).decode

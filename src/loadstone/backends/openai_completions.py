@@ -1,7 +1,7 @@
 """OpenAI completions: POST /v1/completions. vllm, sglang, lmdeploy and scalellm are its other names.
 
-The prompt goes out as text, untouched by any chat template; the wanted length as `max_tokens` (the only spelling this API has); `logprobs` as a
-number.
+The prompt goes out as text, untouched by any chat template, or as token ids; the wanted length as `max_tokens` (the only spelling this API has);
+`logprobs` as a number.
 """
 
 from typing import Any
@@ -15,6 +15,7 @@ from loadstone.errors import UsageError
 class OpenAICompletions(OpenAI):
     path = "/v1/completions"
     max_tokens_fields = ("max_tokens",)
+    takes_token_ids = True
 
     def __init__(self, name: str = "openai", beam_search: bool = True) -> None:
         """`name` is what the person called it; not every server that speaks this API has beam search."""
@@ -24,7 +25,7 @@ class OpenAICompletions(OpenAI):
     def body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
         if prompt.messages is not None and not prompt.text:
             raise UsageError(f"backend {self.name} sends text, and a prompt of this data set has only messages: use --backend openai-chat")
-        body: dict[str, Any] = {"model": prompt.model or options.model, "prompt": prompt.text}
+        body: dict[str, Any] = {"model": prompt.model or options.model, "prompt": prompt.text if prompt.token_ids is None else prompt.token_ids}
         if prompt.output_tokens is not None:
             body["max_tokens"] = prompt.output_tokens
         if options.logprobs is not None:

@@ -22,6 +22,7 @@ class Pooling(Backend):
     """What the APIs without tokens out have in common: a whole reply with one result for each input."""
 
     generates = False
+    held_to_request = True
     has_stream = False
     result = "result"  # what it is called in an error
     field = "data"  # where the results stand

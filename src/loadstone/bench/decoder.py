@@ -71,7 +71,7 @@ def records_of(
     backend = get(job.backend, job.template)
     for exchange in exchanges:
         try:
-            request = b"" if backend.generates else plan.body(exchange.index % len(plan))
+            request = plan.body(exchange.index % len(plan)) if backend.held_to_request else b""
             record = decode(exchange, backend, request=request, count_tokens=count_tokens, keep_text=job.keep_text)
         except Exception as error:  # one reply that shows a fault of ours must not cost all the others
             trouble = f"loadstone could not decode the reply, which is a fault of its own: {type(error).__name__}: {error}"

@@ -20,7 +20,11 @@ MOST_AT_ONCE = 1_000_000  # tokens of one event; a count beyond is a fault of th
 
 
 class Reading(msgspec.Struct, kw_only=True):
-    """`ends[i]`: offset in the body of the byte that completed token event i. `token_counts` and `server_ns`: one entry a token event, or empty."""
+    """`ends[i]`: offset in the body of the byte that completed token event i. `token_counts` and `server_ns`: one entry a token event, or empty.
+
+    Of a reply with several choices `text`, `reasoning` and `tool_call` are those of all, in the order of the choices; `texts` and `others`
+    (reasoning, tool calls) are each by itself.
+    """
 
     reply: Reply
     streamed: bool = True
@@ -29,6 +33,8 @@ class Reading(msgspec.Struct, kw_only=True):
     text: str = ""
     reasoning: str = ""
     tool_call: str = ""
+    texts: list[str] = []
+    others: list[str] = []
     token_counts: list[int] = []
     server_ns: list[int] = []
     malformed: str = ""  # what could not be read, "" if everything could
@@ -102,8 +108,10 @@ def _one_by_one(events: Iterable[tuple[Event, int]], backend: Backend) -> Readin
             break
     reading.ends = np.array(token_ends, np.int64)
     reading.text, reading.reasoning, reading.tool_call = (_whole("".join(pieces)) for pieces in (texts, reasonings, tool_calls))
-    reading.token_counts = token_counts(running if len(running) == len(token_ends) else [])
+    # of several choices nobody knows whether a running usage is that of one or of all
+    reading.token_counts = token_counts(running if len(running) == len(token_ends) and len(reply.voices) < 2 else [])
     reading.server_ns = server_ns if len(server_ns) == len(token_ends) else []
+    _apart(reading)
     return reading
 
 
@@ -150,7 +158,20 @@ def document(body: bytes, backend: Backend) -> Reading:
         return reading
     if emission is not None:
         reading.text, reading.reasoning, reading.tool_call = _whole(emission.text), _whole(emission.reasoning), _whole(emission.tool_call)
+    _apart(reading)
     return reading
+
+
+def _apart(reading: Reading) -> None:
+    """What was said by several choices, or in several tool calls, as they are numbered and not as it came."""
+    voices = [voice for _, voice in sorted(reading.reply.voices.items())]
+    if len(voices) < 2 and not any(len(voice.tool_calls) > 1 for voice in voices):
+        return
+    reading.texts = [_whole("".join(voice.text)) for voice in voices]
+    reasonings = [_whole("".join(voice.reasoning)) for voice in voices]
+    tool_calls = [_whole("".join(pieces)) for voice in voices for _, pieces in sorted(voice.tool_calls.items())]
+    reading.text, reading.reasoning, reading.tool_call = ("".join(channel) for channel in (reading.texts, reasonings, tool_calls))
+    reading.others = [*reasonings, *tool_calls]
 
 
 def token_counts(running: list[int]) -> list[int]:

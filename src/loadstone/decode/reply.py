@@ -20,7 +20,7 @@ def decode(
     exchange: Exchange, backend: Backend, *, request: bytes = b"", count_tokens: Callable[[str], int] | None = None, keep_text: bool = True
 ) -> Record:
     """The record of one exchange. `count_tokens` counts what a server without usage does not; `keep_text=False` leaves text and reasoning out.
-    `request` is the body that was sent, where it is known: an API without tokens out is held to answer all of it.
+    `request` is the body that was sent, where it is known: some APIs are held to answer all of it.
 
     request_id, target, model, conversation and turn are the caller's to fill in: they are in the plan, not on the wire.
     """
@@ -29,8 +29,9 @@ def decode(
     if response.status is not None and 200 <= response.status < 300:
         at_end = response.complete or (response.until_close and exchange.end == End.COMPLETE)
         reading = read(response.body, backend, at_end and not response.fault, exchange.end == End.OPEN_AFTER_DONE, response.chunks)
-        if request and not backend.generates and reading.reply.finished and reading.reply.error is None:
-            backend.answers(request, reading.reply)
+        reply = reading.reply
+        if request and (reply.finished or reply.done) and reply.error is None:
+            backend.answers(request, reply)
     verdict = outcome(exchange, response, reading, backend.has_end_mark)
     record = Record(
         index=exchange.index,
@@ -79,7 +80,9 @@ def _merged(reads: Offsets) -> int:
 
 
 def _count(record: Record, reading: Reading, count_tokens: Callable[[str], int] | None) -> None:
-    """Tokens from usage; else from the tokenizer, channel by channel, since the model put something between them; else one a token event."""
+    """Tokens from usage; else from the tokenizer, channel by channel, since the model put something between them; else one a token event. A prompt
+    that was repeated before the answer is no output.
+    """
     usage = reading.reply.usage
     record.cached_tokens, record.reasoning_tokens = usage.cached_tokens, usage.reasoning_tokens
     nothing_said = not (reading.text or reading.reasoning or reading.tool_call)
@@ -92,7 +95,14 @@ def _count(record: Record, reading: Reading, count_tokens: Callable[[str], int] 
     if usage.output_tokens is not None:
         record.output_tokens, record.token_source = usage.output_tokens, "usage"
     elif count_tokens:
-        record.output_tokens = sum(count_tokens(channel) for channel in (reading.text, reading.reasoning, reading.tool_call) if channel)
+        texts, others = reading.texts or [reading.text], reading.others or [reading.reasoning, reading.tool_call]
+        echo, repeated = reading.reply.echo, 0
+        if isinstance(echo, str):
+            texts = [text.removeprefix(echo) for text in texts]
+        else:
+            repeated = echo
+        said = [max(count_tokens(text) - repeated, 0) for text in texts if text]
+        record.output_tokens = sum(said) + sum(count_tokens(channel) for channel in others if channel)
         record.token_source = "tokenizer"
     elif reading.streamed:
         record.output_tokens, record.token_source = len(reading.ends), "events"
