@@ -8,6 +8,8 @@ import pytest
 from loadstone.backends import get, names
 from loadstone.backends.base import Options, Prompt, encode
 from loadstone.errors import UsageError
+from loadstone.workload.chat import CHATS
+from loadstone.workload.inputs import POOLING, TEXTS, TOKEN_IDS
 
 PROMPT = Prompt(text="Say something.", output_tokens=16)
 
@@ -110,3 +112,11 @@ def test_what_a_backend_has_not_is_refused_by_name() -> None:
 def test_a_completions_api_cannot_be_sent_messages() -> None:
     with pytest.raises(UsageError, match="openai-chat"):
         sent("openai", prompt=Prompt(messages=[{"role": "user", "content": "x"}]))
+
+
+def test_what_backends_take_is_what_workloads_think_they_take() -> None:
+    every = {name: get(name) for name in names() if name != "template"}
+    assert {name for name, backend in every.items() if not backend.generates} == POOLING
+    assert {name for name, backend in every.items() if backend.takes_texts} == TEXTS
+    assert {name for name, backend in every.items() if backend.takes_token_ids} == TOKEN_IDS
+    assert {name for name, backend in every.items() if backend.takes_chats} == CHATS

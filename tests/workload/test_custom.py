@@ -133,3 +133,29 @@ def test_a_length_by_flag_says_nothing_of_audio(data_file):
 def test_bad_rows_with_audio_are_told_by_file_and_line(data_file, row, fault):
     with pytest.raises(UsageError, match=r"data\.jsonl, line 2: .*" + fault):
         load(clips(data_file, {"audio": "a.wav"}, row), backend="openai-audio")
+
+
+def test_prompts_as_token_ids(data_file):
+    path = data_file([{"prompt": [5, 6, 7], "output_tokens": 2}, {"prompt": "well"}])
+    ids, text = load(path, Templated(), backend="openai").prompts
+    assert (ids.token_ids, ids.text, ids.prompt_tokens, ids.output_tokens) == ([5, 6, 7], "", 3, 2)
+    assert text.text == "<user> well <assistant>"
+    assert load(data_file([{"prompt": [5]}]), backend="openai", num_prompts=1).notes == []
+    with pytest.raises(UsageError, match=r"line 1: `prompt` is token ids, and --backend openai-chat takes none: choose one of .*openai"):
+        load(path, backend="openai-chat")
+    for wrong in ([], [1, -2], [1, "a"], [True], [1.5]):
+        with pytest.raises(UsageError, match="`prompt` must be a text or a list of token ids"):
+            load(data_file([{"prompt": wrong}]), backend="openai")
+
+
+def test_texts_to_embed_and_documents_to_rank(data_file):
+    path = data_file([{"prompt": ["a b", "c"]}, {"prompt": [5, 6]}])
+    batch, ids = load(path, Templated(), backend="openai-embeddings").prompts
+    assert (batch.texts, batch.text, batch.prompt_tokens, batch.output_tokens) == (["a b", "c"], "", 3, None)
+    assert (ids.token_ids, ids.prompt_tokens) == ([5, 6], 2)
+    path = data_file([{"prompt": "a b", "documents": ["c", "d e"]}])
+    [ranked] = load(path, Templated(), backend="rerank", num_prompts=1).prompts
+    assert (ranked.text, ranked.texts, ranked.prompt_tokens) == ("a b", ["c", "d e"], 2 + 1 + 2 + 2)
+    for rows in ({"prompt": "a"}, {"prompt": "a", "documents": []}, {"prompt": "a", "documents": ["", "b"]}):
+        with pytest.raises(UsageError, match="`documents` must be a list of texts"):
+            load(data_file([rows]), backend="rerank")

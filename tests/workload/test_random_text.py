@@ -192,6 +192,8 @@ def test_every_word_of_the_pool_is_a_token_of_its_own(bpe):
         ({"random_range_ratio": -0.1}, "--random-range-ratio"),
         ({"random_range_ratio": float("nan")}, "--random-range-ratio"),
         ({"random_batch_size": 2}, "--random-batch-size 2"),
+        ({"random_batch_size": 2, "backend": "openai-embeddings-chat"}, "--random-batch-size 2"),
+        ({"random_batch_size": 0, "backend": "openai-embeddings"}, "--random-batch-size must be at least 1"),
     ],
 )
 def test_what_cannot_be_is_refused_by_the_flags_name(fields, flag):
@@ -208,3 +210,17 @@ def test_a_mixture_of_lengths_is_exact_to_the_token_too(bpe):
 def test_lengths_are_said_once():
     with pytest.raises(UsageError, match="leave --random-input-len out"):
         prompts(isl_osl="20:3")
+
+
+def test_requests_of_several_texts(bpe):
+    made = list(load_workload(RunConfig(model="m", backend="openai-embeddings", num_prompts=3, random_input_len=8, random_batch_size=4), bpe).prompts)
+    assert [len(prompt.texts) for prompt in made] == [4, 4, 4] and [prompt.prompt_tokens for prompt in made] == [32, 32, 32]
+    assert len({text for prompt in made for text in prompt.texts}) == 12
+    assert {len(bpe.encode(text)) for prompt in made for text in prompt.texts} == {8}
+
+
+def test_a_query_and_its_documents(bpe):
+    [prompt] = load_workload(RunConfig(model="m", backend="rerank", num_prompts=1, random_input_len=8, random_batch_size=3), bpe).prompts
+    assert prompt.text and len(prompt.texts) == 3 and prompt.prompt_tokens == 3 * (8 + 8)
+    [prompt] = load_workload(RunConfig(model="m", backend="rerank", num_prompts=1, random_input_len=8), None).prompts
+    assert prompt.text and len(prompt.texts) == 1 and prompt.prompt_tokens is None

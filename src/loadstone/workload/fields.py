@@ -6,6 +6,7 @@ from typing import Any
 
 from loadstone.errors import UsageError
 from loadstone.workload.files import Row
+from loadstone.workload.inputs import TOKEN_IDS
 
 
 def text(row: Row, name: str) -> str:
@@ -13,6 +14,24 @@ def text(row: Row, name: str) -> str:
     value = row.fields.get(name)
     if not isinstance(value, str) or not value:
         raise UsageError(f"{row.place}: `{name}` must be a text that is not empty, {_found(row, name)}")
+    return value
+
+
+def texts(row: Row, name: str) -> list[str]:
+    """A list of texts, none of them empty, at least one."""
+    value = row.fields.get(name)
+    if not isinstance(value, list) or not value or not all(isinstance(text, str) and text for text in value):
+        raise UsageError(f"{row.place}: `{name}` must be a list of texts that are not empty, {_found(row, name)}")
+    return value
+
+
+def token_ids(row: Row, name: str, backend: str) -> list[int]:
+    """A list of token ids, at least one, for a backend that takes them."""
+    value = row.fields.get(name)
+    if not isinstance(value, list) or not value or not all(type(token) is int and token >= 0 for token in value):
+        raise UsageError(f"{row.place}: `{name}` must be a text or a list of token ids, {_found(row, name)}")
+    if backend not in TOKEN_IDS:
+        raise UsageError(f"{row.place}: `{name}` is token ids, and --backend {backend} takes none: choose one of {', '.join(sorted(TOKEN_IDS))}")
     return value
 
 

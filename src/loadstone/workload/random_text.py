@@ -8,6 +8,8 @@ With a tokenizer, a prompt encoded without special tokens has exactly the length
 (pool.py), encoded again to be sure, and mended where they differ. One that cannot be mended stays shorter, never longer, its `prompt_tokens` is the
 true count, and a note says how many there are. Without a tokenizer lengths are in words of a fixed list and `prompt_tokens` is unknown.
 
+With --random-batch-size N, or for a backend that ranks documents, each request has N texts (and a query), each with a length of its own.
+
 Behind the shared prefix no two prompts begin alike: as long as there are words enough each has a first word of its own, after that a first pair.
 """
 
@@ -15,6 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +25,7 @@ from loadstone.config import RunConfig
 from loadstone.errors import UsageError
 from loadstone.tokenizer import Tokenizer
 from loadstone.workload.base import Prompt, Workload
+from loadstone.workload.batched import batched, texts_a_request
 from loadstone.workload.exact import exact_texts
 from loadstone.workload.lengths import mix_of
 from loadstone.workload.pool import Pool, word_pool
@@ -34,11 +38,13 @@ BATCH_TOKENS = 1 << 18  # made, encoded and handed on at once: bounds memory, so
 
 def load(config: RunConfig, tokenizer: Tokenizer | None) -> Workload:
     _check(config)
-    inputs, outputs = lengths(config)
+    size = texts_a_request(config)
+    inputs, outputs = lengths(msgspec.structs.replace(config, num_prompts=size * config.num_prompts))
     notes: list[str] = []
     if tokenizer is None:
         notes.append("no tokenizer: the lengths of random prompts are in words of a built-in list, of about one token each")
-    return Workload(prompts=_prompts(config, tokenizer, inputs, outputs, notes), notes=notes)
+    prompts = _prompts(config, tokenizer, inputs, outputs, notes)
+    return Workload(prompts=prompts if size == 1 else batched(prompts, size, config.backend), notes=notes)
 
 
 def bounds(length: int, ratio: float) -> tuple[int, int]:
@@ -79,8 +85,6 @@ def _check(config: RunConfig) -> None:
         raise UsageError(f"--isl-osl says all lengths of prompts and answers: leave {', '.join(said)} out")
     if not 0 <= config.random_range_ratio < 1:
         raise UsageError(f"--random-range-ratio must be at least 0 and below 1, not {config.random_range_ratio}")
-    if config.random_batch_size != 1:
-        raise UsageError(f"--random-batch-size {config.random_batch_size} is for embeddings; --backend {config.backend} takes one prompt a request")
 
 
 def _prompts(
