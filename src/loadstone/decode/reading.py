@@ -3,6 +3,7 @@
 Three ways in: a stream event by event (`stream`, the reference), the common shape of stream at once (`plain_stream`), one JSON document (`document`).
 """
 
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -17,6 +18,9 @@ _DONE = b"[DONE]"
 _DONE_FRAME = BEFORE + _DONE + AFTER
 _NONE = np.zeros(0, np.int64)
 MOST_AT_ONCE = 1_000_000  # tokens of one event; a count beyond is a fault of the server's
+MOST_EVENTS = 1 << 21  # of one reply: each costs some hundred bytes of memory, which may be a thousand times what it was on the wire
+MOST_VALUES = 1 << 25  # in the JSON of one reply, likewise
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
 
 class Reading(msgspec.Struct, kw_only=True):
@@ -44,6 +48,8 @@ def read(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = False
     """The reading of a body. `ended`: it came to its proper end, so a last event without its blank line is taken too; `end_mark_only`: it did not,
     but the end mark is taken so. `chunks`: the body as its server cut it, if that is known.
     """
+    if len(body) > MOST_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        return Reading(reply=Reply(), malformed=f"a reply of more than {MOST_VALUES:,} values is not read")
     if backend.lines:
         return lines(body, backend, ended)
     start = body.removeprefix(sse.BOM)[:64].lstrip()
@@ -56,7 +62,11 @@ def read(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = False
 
 def stream(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = False) -> Reading:
     """Server-sent events one by one, until the end mark, an error or an event that cannot be read."""
-    events, ends, tail = sse.parse(body)
+    if len(body) > 4 * MOST_EVENTS and body.count(b"data:") > 4 * MOST_EVENTS:  # lines of one event are kept too
+        return _too_many()
+    events, ends, tail = sse.parse(body, MOST_EVENTS)
+    if len(events) > MOST_EVENTS:
+        return _too_many()
     if tail is not None and (ended or (end_mark_only and tail.data.strip() == _DONE)):
         events.append(tail)
         ends.append(len(body))
@@ -68,14 +78,19 @@ def lines(body: bytes, backend: Backend, ended: bool) -> Reading:
     it for one.
     """
     events: list[tuple[Event, int]] = []
-    end = 0
-    for line in body.splitlines(keepends=True):
-        end += len(line)
+    for match in _LINE.finditer(body):
+        line, end = match[0], match.end()
         if line.strip() and (ended or line.endswith((b"\n", b"\r"))):
             events.append((Event(line.strip()), end))
+            if len(events) > MOST_EVENTS:
+                return _too_many()
     if len(events) == 1 and ended and backend.is_whole(events[0][0].data):
         return document(body, backend)
     return _one_by_one(events, backend)
+
+
+def _too_many() -> Reading:
+    return Reading(reply=Reply(), malformed=f"a reply of more than {MOST_EVENTS:,} events is not read")
 
 
 def _one_by_one(events: Iterable[tuple[Event, int]], backend: Backend) -> Reading:
@@ -124,6 +139,8 @@ def plain_stream(body: bytes, backend: Backend, chunks: Chunks | None = None) ->
         return None
     if chunks is not None and chunks.pieces[-1] == _DONE_FRAME and (reading := _plain_stream(body, chunks, backend)) is not None:
         return reading
+    if len(body) > MOST_EVENTS and body.count(AFTER) > MOST_EVENTS:
+        return None
     pieces = [piece + AFTER for piece in body[: -len(AFTER)].split(AFTER)]
     if pieces[-1] != _DONE_FRAME:
         return None

@@ -26,8 +26,8 @@ class Stream(NamedTuple):
     tail: Event | None
 
 
-def parse(body: bytes) -> Stream:
-    """All events of a body. Never raises."""
+def parse(body: bytes, most: int | None = None) -> Stream:
+    """All events of a body, or one more than `most`. Never raises."""
     events: list[Event] = []
     ends: list[int] = []
     data: list[bytes] = []
@@ -45,6 +45,8 @@ def parse(body: bytes) -> Stream:
             if data:
                 events.append(_event(data, name))
                 ends.append(match.end())
+                if most is not None and len(events) > most:
+                    break
             data, name = [], b""
     return Stream(events, ends, _event(data, name) if data else None)
 
