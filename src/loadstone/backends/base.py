@@ -167,6 +167,16 @@ class Backend(ABC):
         """What this API wants in the head of each request, with the credential `key` ("": there is none)."""
         return {"authorization": f"Bearer {key}"} if key else {}
 
+    @property
+    def abroad(self) -> dict[str, str]:
+        """Those headers that a host may see to which the server redirects: no credential, and nothing that a person gave."""
+        return self.headers("")
+
+    @property
+    def secrets(self) -> list[str]:
+        """What is in the headers of requests beside the credential and may stand in no output."""
+        return []
+
     def body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
         """The JSON body of one request, before `options.overrides` are merged over it. Raises UsageError for a prompt it cannot be sent."""
         raise NotImplementedError

@@ -1,8 +1,9 @@
 """The folder of a run: plan, spool and a manifest. Usually it is scratch; with --keep-wire it stays, and can be decoded again, after a crash too.
 
-run.json     what the run was (Manifest)
-plan/        what was to be sent
-spool/       what came back, as captured (NN-NNNNNN.spool, or .spool.gz once decoded)
+run.json       what the run was (Manifest)
+template.yaml  of backend template, the file that says how replies are read, without what may be a secret in it
+plan/          what was to be sent
+spool/         what came back, as captured (NN-NNNNNN.spool, or .spool.gz once decoded)
 """
 
 import shutil
@@ -14,9 +15,11 @@ from typing import Any
 
 import msgspec
 
+from loadstone.backends import template_file
 from loadstone.errors import LoadstoneError, UsageError
 
 SCHEMA = "loadstone.wire/2"
+TEMPLATE = "template.yaml"
 STAYS = "stays"  # a file that marks a scratch folder that is not to be removed
 
 
@@ -98,6 +101,17 @@ def run_folder(keep: str | None) -> Iterator[Path]:
         _clean(folder)
     else:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def keep_template(template: str | None, folder: Path) -> None:
+    """Put the file of --template into the folder: it may change while the run is on, and be gone when it is decoded again."""
+    if template is not None:
+        (folder / TEMPLATE).write_bytes(msgspec.json.format(msgspec.json.encode(template_file.public(template))))
+
+
+def kept_template(template: str | None, folder: Path) -> str | None:
+    """Where `keep_template` has put it."""
+    return None if template is None else str(folder / TEMPLATE)
 
 
 def let_stay(folder: Path) -> None:

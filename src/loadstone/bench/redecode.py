@@ -7,7 +7,7 @@ from typing import Any
 
 from loadstone.bench.decoder import DecoderJob, follow
 from loadstone.bench.health import verdict
-from loadstone.bench.kept import Manifest, read_manifest
+from loadstone.bench.kept import Manifest, kept_template, read_manifest
 from loadstone.bench.lost import UNDECODED
 from loadstone.bench.result import Result, summary_of
 from loadstone.config import RunConfig
@@ -35,7 +35,7 @@ def redecode(folder: Path, scratch: Path, changes: Mapping[str, Any], *, command
         workers=manifest.workers,
         after=After.KEEP,
         backend=config.backend,
-        template=config.template,
+        template=kept_template(config.template, folder),
         request_id_prefix=config.request_id_prefix,
         target=manifest.target,
         url=manifest.url,

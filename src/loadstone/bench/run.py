@@ -11,7 +11,7 @@ from loadstone.backends.base import Options
 from loadstone.bench.decoder import DecoderJob
 from loadstone.bench.health import client_figures, verdict
 from loadstone.bench.interrupts import Interrupts
-from loadstone.bench.kept import Manifest, run_folder
+from loadstone.bench.kept import Manifest, keep_template, kept_template, run_folder
 from loadstone.bench.measure import Measured, Rules, measure
 from loadstone.bench.prepare import Prepared, connections_for, job_of, measured_plan, options_of, warm_up_plan
 from loadstone.bench.processes import Processes, raise_file_limit, workers_for
@@ -67,6 +67,7 @@ class _Run:
         tokenizer, note = load_tokenizer(config)
         self.server.dialer.resolve()  # a name that has no address is told before anything else
         with run_folder(config.keep_wire) as folder, Interrupts() as interrupts:
+            keep_template(config.template, folder)
             raise_file_limit(connections_for(config, config.num_prompts or ENDLESS))
             with Processes(config.workers, folder) as processes:  # they start while the plan is being made
                 prepared = measured_plan(config, folder / "plan", self.backend, options, tokenizer)
@@ -173,11 +174,11 @@ class _Run:
             workers=config.workers,
             after=After.COMPRESS if config.keep_wire else After.REMOVE,
             backend=config.backend,
-            template=config.template,
+            template=kept_template(config.template, out.parent),
             request_id_prefix=config.request_id_prefix,
             target=self.place.target,
             url=self.place.shown,
-            secrets=secrets_of(config),
+            secrets=[*secrets_of(config), *self.backend.secrets],
             keep_text=config.save_detailed or config.records is not None,
             records=str(Path(config.records).absolute()) if config.records else None,
             header=header,

@@ -92,7 +92,7 @@ class Server:
         self.dialer = Dialer(config, config.target())
         self.target = self.dialer.target
         self.headers = request_headers(config, backend)
-        self._abroad = _own_headers(backend) | backend.headers("")  # what another host may see: nothing that a person gave
+        self._abroad = _own_headers(backend) | backend.abroad  # what another host may see: nothing that a person gave
         self.place: Place | None = None
         self.note = ""  # how `place` is another one than was asked for
 

@@ -43,7 +43,7 @@ def load(config: RunConfig, tokenizer: Tokenizer | None) -> Workload:
 
     template = None
     as_it_stands = config.custom_skip_chat_template or config.backend in POOLING or all(prompt.token_ids is not None for prompt in prompts)
-    if not takes_chats(config.backend) and not as_it_stands:
+    if not takes_chats(config) and not as_it_stands:
         if reason := why_no_template(tokenizer):
             notes.append(f"prompts are sent as they stand in the file, without a chat template: {reason}")
         else:

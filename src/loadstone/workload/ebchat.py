@@ -24,13 +24,13 @@ _OWN = ("messages", "max_tokens", "max_completion_tokens", *OF_THE_RUN)
 
 
 def load(config: RunConfig, tokenizer: Tokenizer | None) -> Workload:
-    if not takes_chats(config.backend) and (reason := why_no_template(tokenizer)):
+    if not takes_chats(config) and (reason := why_no_template(tokenizer)):
         raise UsageError(f"--dataset-name EBChat holds chats, which --backend {config.backend} does not take: {reason}; use --backend openai-chat")
     rows = json_lines(config)
     left_out = [name for name in OF_THE_RUN if any(name in row.fields for row in rows)]
     notes = [f"left out of the data set's rows, as the run decides on them: {', '.join(left_out)}"] if left_out else []
     prompts = ordered(config, [_prompt(row) for row in rows])
-    if tokenizer is not None and not takes_chats(config.backend):
+    if tokenizer is not None and not takes_chats(config):
         prompts = [_as_text(prompt, tokenizer) for prompt in prompts[: config.num_prompts]]
     return workload(config, prompts, tokenizer, notes)
 

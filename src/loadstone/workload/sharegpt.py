@@ -46,7 +46,7 @@ def load(config: RunConfig, tokenizer: Tokenizer | None) -> Workload:
 
 def _rows(config: RunConfig, entries: Sequence[Any], tokenizer: Tokenizer | None) -> Iterator[Prompt | Skipped]:
     """Each entry in order as a prompt, or why it is none."""
-    chats = takes_chats(config.backend)
+    chats = takes_chats(config)
     remaining = iter(entries)
     while chunk := [first_turns(entry) for entry in islice(remaining, CHUNK)]:
         found = [turns for turns in chunk if isinstance(turns, Turns)]
