@@ -74,6 +74,10 @@ class Plan:
         """When request `number` is due, from the start of the run; NONE in a closed loop."""
         return self._index[number * WIDTH]
 
+    def conversation(self, number: int) -> int:
+        """The conversation that request `number` is a turn of; NONE if of none."""
+        return self._index[number * WIDTH + 7]
+
     def body(self, number: int) -> bytes:
         at = number * WIDTH
         start, length = self._index[at + 1], self._index[at + 2]
@@ -160,8 +164,10 @@ def _mapped(path: Path) -> mmap.mmap | bytes:
 
 
 def _text(prompt: "Prompt") -> str:
-    """The prompt for a reader: a chat of one message by its words, a longer one as JSON, what is heard by the name of its file."""
-    return prompt.text or prompt.audio or msgspec.json.encode(prompt.messages or []).decode()
+    """The prompt for a reader: a chat of one message by its words, a longer one, several texts and token ids as JSON, what is heard by the name of
+    its file.
+    """
+    return prompt.text or prompt.audio or msgspec.json.encode(prompt.messages or prompt.texts or prompt.token_ids or []).decode()
 
 
 def _known(number: int) -> int | None:

@@ -73,6 +73,7 @@ def test_a_whole_reply_known_to_be_empty_has_no_latency_but_embeddings_have(repl
     empty, embeddings = reply(0, streamed=False, output_tokens=0, end_ns=35 * MS), reply(1, streamed=False, end_ns=35 * MS)
     found = values(e2el_ns, empty, embeddings)
     assert math.isnan(found[0]) and found[1] == 35
+    assert values(e2el_ns, reply(streamed=False, output_tokens=0, token_source="none", end_ns=35 * MS)) == [35]
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])

@@ -25,5 +25,5 @@ def response_e2el_ns(records: Records) -> Spans:
 
 def _until_last(records: Records, start: Times) -> Spans:
     stream = records.between(start, records.last_token_ns)
-    whole = only(records.output_tokens != 0, records.between(start, records.end_ns))
+    whole = only((records.output_tokens != 0) | records.token_source.equal("none"), records.between(start, records.end_ns))
     return np.where(records.streamed, stream, whole)
