@@ -9,7 +9,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)] | None
+from loadstone.backends.wire import MOST_TOKENS
+
+Count = Annotated[int, Meta(ge=0, le=MOST_TOKENS)] | None
 Nothing = Annotated[list[Any], Meta(max_length=0)] | None
 
 

@@ -4,14 +4,19 @@ import json
 from typing import Any
 
 
+MOST_TOKENS = 10**9  # of one request: what states more states no count. So sums stay exact as 64-bit floats, too
+
+
 def text(value: Any) -> str:
     """`value` if it is a text, else ""."""
     return value if isinstance(value, str) else ""
 
 
 def count(value: Any) -> int | None:
-    """`value` if it is a count of tokens, else None."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
+    """`value` if it is a count of tokens, else None. JSON does not tell 7.0 from 7, nor do some gateways."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else None
 
 
 def mapping(value: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import sys
 from typing import Protocol
 
 IN, OUT = 1, 4  # EPOLLIN, EPOLLOUT
-# Told once when data comes, not again and again until it is read: a look less at each socket. A hang-up comes with it, as another bit beside IN, and so
-# does urgent data: a read ends before it, and no edge tells of what stands behind.
+# Told once when data comes, not again and again until it is read: a look less at each socket. A hang-up comes with it, as another bit beside IN, and
+# so does urgent data: a read ends before it, and no edge tells of what stands behind.
 IN_EDGE = select.EPOLLIN | select.EPOLLET | select.EPOLLRDHUP | select.EPOLLPRI if sys.platform == "linux" else IN
 
 
