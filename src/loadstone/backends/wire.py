@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-
 MOST_TOKENS = 10**9  # of one request: what states more states no count. So sums stay exact as 64-bit floats, too
 
 
