@@ -38,7 +38,7 @@ class LlamaCpp(Backend):
         body: dict[str, Any] = {"model": prompt.model or options.model, "prompt": prompt.text if prompt.token_ids is None else prompt.token_ids}
         if prompt.output_tokens is not None:
             body["n_predict"] = prompt.output_tokens
-        body |= {"stream": options.stream, **options.sampling}
+        body |= {"stream": options.stream, "temperature": 0, **options.sampling}
         if options.ignore_eos:
             body["ignore_eos"] = True
         if options.logprobs is not None:

@@ -33,7 +33,12 @@ class Ollama(Backend):
     has_logprobs = True
 
     def body(self, prompt: Prompt, options: Options) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": prompt.model or options.model, **self._asked(prompt), "stream": options.stream, "options": {}}
+        body: dict[str, Any] = {
+            "model": prompt.model or options.model,
+            **self._asked(prompt),
+            "stream": options.stream,
+            "options": {"temperature": 0},
+        }
         if prompt.output_tokens is not None:
             body["options"]["num_predict"] = prompt.output_tokens
         body["options"] |= options.sampling
