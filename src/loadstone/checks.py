@@ -8,7 +8,6 @@ from loadstone import values
 from loadstone.errors import UsageError
 from loadstone.proxy import proxy_for
 from loadstone.redact import public_url
-from loadstone.target import target_of
 
 if TYPE_CHECKING:
     from loadstone.config import RunConfig
@@ -91,10 +90,7 @@ def _check_ranges(config: "RunConfig") -> None:
 
 
 def _check_texts(config: "RunConfig") -> None:
-    urls: list[str | None] = [*config.base_urls]
-    for url in urls or [None]:
-        target = target_of(url, config.host, config.port)
-        proxy_for(target, config.proxy, {})  # what the environment names is looked at when it is needed
+    _check_servers(config)
     _check_transport(config)
     values.headers(config.header)
     for name in NOT_EMPTY:
@@ -107,11 +103,26 @@ def _check_texts(config: "RunConfig") -> None:
         raise UsageError(f"--endpoint {public_url(endpoint)!r} must be a path such as /v1/chat/completions; the server goes into --base-url")
 
 
+def _check_servers(config: "RunConfig") -> None:
+    if config.ip_list and config.base_url is not None:
+        raise UsageError("--ip-list and --base-url both name the servers: give one of them")
+    for place in config.ip_list:
+        if "/" in place or "@" in place or not re.search(r":\d+$", place):
+            raise UsageError(f"--ip-list {public_url(place)!r} must be host:port, for example 10.0.0.1:8000; give a URL with --base-url")
+    found: set[str] = set()
+    for target in config.targets():
+        proxy_for(target, config.proxy, {})  # what the environment names is looked at when it is needed
+        place = f"{target.origin}{target.base_path}"
+        if place in found:
+            raise UsageError(f"{'--ip-list' if config.ip_list else '--base-url'} names the server {place} twice: give each server once")
+        found.add(place)
+
+
 def _check_transport(config: "RunConfig") -> None:
     if config.uds and config.proxy not in (None, "none"):
         raise UsageError("--uds and --proxy cannot go together: a socket file leads straight to the server")
     if config.uds and len(config.base_urls) > 1:
-        raise UsageError("--uds leads to one server: give one --base-url, or none")
+        raise UsageError("--uds leads to one server: give one --base-url, or none, and no --ip-list")
     if config.insecure and config.ca_file:
         raise UsageError("--insecure leaves out the check of the certificate that --ca-file is for: give one of them")
     if config.server_name and not re.fullmatch(r"[A-Za-z0-9_.:-]+", config.server_name):

@@ -172,25 +172,30 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def base_urls(self) -> list[str]:
-        """The base URLs that were given, none or several."""
+        """The base URLs of the servers, as --base-url or --ip-list gave them: none (--host and --port name the one server) or several."""
+        if self.ip_list:
+            return [f"http://{place}" for place in self.ip_list]
         return [] if self.base_url is None else [self.base_url] if isinstance(self.base_url, str) else self.base_url
 
-    def target(self) -> Target:
-        """The server that is tested; of several, the first."""
-        return target_of(next(iter(self.base_urls), None), self.host, self.port)
+    def targets(self) -> list[Target]:
+        """The servers that are tested, in the order in which they were given."""
+        urls: list[str | None] = [*self.base_urls]
+        return [target_of(url, self.host, self.port) for url in urls or [None]]
 
     def request_headers(
         self,
         headers_for: Callable[[str], dict[str, str]] = bearer,
         key_variable: str = API_KEY_VARIABLE,
         environment: Mapping[str, str] = os.environ,
+        base_url: str | None = None,
     ) -> dict[str, str]:
         """The headers that a person asked for, for every call of the run. The credential is the first of --header Authorization, --api-key, user and
-        password in the base URL, `key_variable` of the environment; an empty key sends none. `headers_for(key)` are the headers that the API wants.
+        password in `base_url` (None: the first server's), `key_variable` of the environment; an empty key sends none. `headers_for(key)` are the
+        headers that the API wants.
         """
         if any(name.lower() == "authorization" for name in self.header):
             return {**headers_for(""), **self.header}
-        credentials = basic_credentials(next(iter(self.base_urls), None)) if self.api_key is None else None
+        credentials = basic_credentials(base_url or next(iter(self.base_urls), None)) if self.api_key is None else None
         key = (environment.get(key_variable, "") if self.api_key is None else self.api_key).strip()
         check_header_text(key, key_variable if self.api_key is None else "--api-key")
         own = {**headers_for(""), "authorization": credentials} if credentials else headers_for(key)
@@ -204,7 +209,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("host", "endpoint"):
             fields[name] = fields[name] and public_url(fields[name])
         fields["proxy"] = self.proxy and public_proxy(self.proxy)
-        urls = [public_url(url) for url in self.base_urls]
+        urls = [] if self.ip_list else [public_url(url) for url in self.base_urls]
         fields["base_url"] = urls if len(urls) > 1 else urls[0] if urls else None
         return {name: "inf" if value == INFINITE else value for name, value in fields.items()}
 

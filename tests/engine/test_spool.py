@@ -9,7 +9,7 @@ import pytest
 from loadstone.engine.clock import realtime_offset_ns
 from loadstone.engine.counters import Count
 from loadstone.engine.ends import End
-from loadstone.engine.exchange import Exchange
+from loadstone.engine.exchange import Attempt, Exchange
 from loadstone.engine.spool import _CLOCK, CLOCK, FRAME, MAGIC, NO_TIME, Captured, SpoolWriter, segment_path
 from loadstone.engine.spool_reader import After, SpoolReader
 from loadstone.errors import LoadstoneError
@@ -20,6 +20,7 @@ def captured(index: int, reads: list[bytes], stamps: list[int] | list[bytes], en
     found.index, found.planned_ns, found.sent_ns, found.end_ns = index, 5, 7, 99
     found.connect_ns, found.tls_ns, found.end, found.reused, found.tries, found.detail = 3, 4, end, True, 2, detail
     found.reads, found.stamps, found.raw = reads, list(stamps), None
+    found.server, found.retried = 3, (Attempt(2, End.COMPLETE, 429, 7, 8), Attempt(0, End.RESET, 0, 9, 10))
     return found
 
 
@@ -44,6 +45,7 @@ def test_every_field_comes_back(tmp_path: Path) -> None:
     spool.waiting.append(failed)
     spool.close()
     first, second = read_all(tmp_path)
+    assert first.server == 3 and first.retried == captured(0, [], []).retried
     assert (first.index, first.worker, first.planned_ns, first.sent_ns, first.end_ns) == (4, 0, 5, 7, 99)
     assert (first.connect_ns, first.tls_ns, first.end, first.reused, first.tries, first.detail) == (
         3,

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadstone.records import ABSENT, ColumnWriter, Record, Records, columns, pieces, writer
+from loadstone.records import ABSENT, ColumnWriter, Record, Records, Retried, columns, pieces, writer
 from loadstone.records.layout import COUNTS, MADE, ROWS_OF, TEXTS, TIMES, WORDS
 
-ONE_VALUE = ("index", "streamed", "merged_reads", *MADE, *TIMES, *COUNTS)
+ONE_VALUE = ("index", "streamed", "merged_reads", "attempts", *MADE, *TIMES, *COUNTS)
 times = st.none() | st.integers(ABSENT + 1, 2**63 - 1)
 counts = st.none() | st.integers(0, 2**40)
 texts = st.none() | st.text(st.characters(codec=None) | st.sampled_from("塔🌊\ud83d\udf0a\n\0"), max_size=5)
@@ -37,6 +37,9 @@ def make(index: int, draw: Callable[[Any], Any]) -> Record:
         merged_reads=draw(st.integers(0, 9)),
         connect_ns=draw(st.integers(0, 2**40)),
         tls_ns=index,
+        target=draw(words),
+        attempts=draw(st.integers(1, 9)),
+        retried=[Retried(server=each, reason="http 429", began_ns=1, end_ns=2) for each in draw(st.lists(st.integers(0, 2), max_size=2))],
         **fields,
     )
 
@@ -60,6 +63,7 @@ def slow(records: Sequence[Record]) -> list[dict[str, Any]]:
     rows = [{name: getattr(record, name, None) for name in names} for record in sorted(records, key=lambda record: record.index)]
     for row in rows:
         row["span_names"] = "\t".join(row["server_spans"]) or None
+        row["retried"] = "\t".join(f"{each.server} {each.reason}" for each in row["retried"]) or None
         row["server_spans"] = list(row["server_spans"].values())
     return rows
 
@@ -118,7 +122,7 @@ def test_steps_that_fit_take_four_bytes_and_counts_one(folder: Path) -> None:
     sizes = {path.name: path.stat().st_size for path in made.iterdir()}
     assert (sizes["token_ns"], sizes["token_counts"]) == (4 * 102, 102)
     assert (sizes["token_ns.wide"], sizes["token_counts.wide"]) == (16, 16)  # 5 s and 255
-    assert sizes["rows"] == 2 * 212
+    assert sizes["rows"] == 2 * 224
 
 
 def test_a_number_that_fits_no_64_bits_leaves_the_others(folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from loadstone.engine.counters import Counters
 from loadstone.engine.exchange import Exchange
 from loadstone.engine.pacing import Stripe
-from loadstone.engine.settings import Address, Job, Phase, Tls
+from loadstone.engine.settings import Address, Job, Phase, Site, Tls
 from loadstone.engine.spool_reader import SpoolReader
 from loadstone.engine.worker import Worker
 from loadstone.plan import build
@@ -21,7 +21,7 @@ TAIL = "\r\ncontent-type: application/json\r\ncontent-length: "
 
 def drive(
     folder: Path,
-    port: int,
+    port: int | list[int],  # several: of as many servers
     requests: int,
     *,
     cap: int | None = None,
@@ -35,6 +35,7 @@ def drive(
     duration_ns: int = 0,
     repeat: bool = False,
     spool_limit_bytes: int = 4 << 30,
+    balance: str = "round-robin",
     while_running: Callable[[Worker], None] | None = None,
     **settings: Any,
 ) -> tuple[list[Exchange], Worker, memoryview]:
@@ -43,7 +44,9 @@ def drive(
     spool.mkdir()
     plan = build(folder / "plan", [Prompt(text="hello")] * requests, due_ns, lambda _: body, model="m")
     address = "127.0.0.1" if family == socket.AF_INET else "::1"
-    job = Job(addresses=[Address(family=family, sockaddr=(address, port))], head=HEAD, tail=TAIL, clock=clock, tls=tls, counters="", **settings)
+    ports = [port] if isinstance(port, int) else port
+    sites = [Site(addresses=[Address(family=family, sockaddr=(address, each))], head=HEAD, tls=tls) for each in ports]
+    job = Job(sites=sites, tail=TAIL, clock=clock, counters="", **settings)
     counters = Counters(folder / "counters", rows=2).row(1)
     worker = Worker(job, counters)
     phase = Phase(
@@ -53,6 +56,7 @@ def drive(
         connections=connections,
         segment_bytes=segment_bytes,
         duration_ns=duration_ns,
+        balance=balance,
         repeat=repeat,
         spool_limit_bytes=spool_limit_bytes,
     )

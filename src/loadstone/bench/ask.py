@@ -73,7 +73,7 @@ def ask(
                         return exchange(End.OPEN_AFTER_DONE)
                     break
                 if not data:
-                    by_close = framing.ends_by_close(b"".join(reads).partition(b"\r\n\r\n")[0])
+                    by_close = framing.ends_by_close(b"".join(reads))
                     return exchange(End.COMPLETE if by_close else End.CLOSED, "" if by_close else "the server closed the connection")
                 stamps.append(time.monotonic_ns())
                 reads.append(data)

@@ -21,7 +21,7 @@ from loadstone.bench.earlier import Earlier
 from loadstone.bench.record_file import RecordFile
 from loadstone.config import RunConfig
 from loadstone.decode.errors import masked, with_url
-from loadstone.decode.reply import decode
+from loadstone.decode.reply import decode, retried
 from loadstone.engine.counters import Count, Counters, Decoded
 from loadstone.engine.exchange import Exchange
 from loadstone.engine.lines import Lines
@@ -44,8 +44,8 @@ class DecoderJob(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     template: str | None = None
     request_id_prefix: str
-    target: str
-    url: str = ""  # of the requests, for error texts
+    targets: list[str]  # the servers' URLs, as records name them
+    urls: list[str]  # of the requests to each, for error texts
     secrets: list[str] = []  # that may stand in no error text
     keep_text: bool
     records: str | None
@@ -76,7 +76,7 @@ def records_of(
         except Exception as error:  # one reply that shows a fault of ours must not cost all the others
             trouble = f"loadstone could not decode the reply, which is a fault of its own: {type(error).__name__}: {error}"
             record = failed_record(exchange, "decoder fault", trouble)
-        complete(record, plan, job)
+        complete(record, plan, job, exchange.server)
         yield record, exchange
 
 
@@ -94,16 +94,18 @@ def failed_record(exchange: Exchange, reason: str, error: str) -> Record:
         reused=exchange.reused,
         connect_ns=exchange.connect_ns,
         tls_ns=exchange.tls_ns,
+        attempts=len(exchange.retried) + 1,
+        retried=retried(exchange),
     )
 
 
-def complete(record: Record, plan: Plan, job: DecoderJob) -> None:
-    """Fill in what is in the plan and not on the wire."""
+def complete(record: Record, plan: Plan, job: DecoderJob, server: int) -> None:
+    """Fill in what is in the plan and not on the wire. `server`: the number of the one that the request went to."""
     planned = plan[record.index % len(plan)]
     record.request_id = f"{job.request_id_prefix}{record.index}"
-    record.target, record.model = job.target, planned.model
+    record.target, record.model = job.targets[server], planned.model
     if record.error:
-        record.error = masked(with_url(record.error, job.url), job.secrets)
+        record.error = masked(with_url(record.error, job.urls[server]), job.secrets)
     record.conversation, record.turn = planned.conversation, planned.turn
     record.local_prompt_tokens, record.wanted_output_tokens = planned.prompt_tokens, planned.output_tokens
     if record.prompt_tokens is None and planned.prompt_tokens is not None:
@@ -201,7 +203,17 @@ def _add(out: ColumnWriter, record: Record) -> None:
     except OverflowError as error:
         trouble = f"a number of the reply is too large: {error}"
         out.add(
-            Record(index=record.index, request_id=record.request_id, status=FAILED, reason="number too large", error=trouble, end_ns=record.end_ns)
+            Record(
+                index=record.index,
+                request_id=record.request_id,
+                status=FAILED,
+                reason="number too large",
+                error=trouble,
+                end_ns=record.end_ns,
+                target=record.target,
+                attempts=record.attempts,
+                retried=record.retried,
+            )
         )
 
 

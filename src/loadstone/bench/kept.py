@@ -18,7 +18,7 @@ import msgspec
 from loadstone.backends import template_file
 from loadstone.errors import LoadstoneError, UsageError
 
-SCHEMA = "loadstone.wire/2"
+SCHEMA = "loadstone.wire/3"
 TEMPLATE = "template.yaml"
 STAYS = "stays"  # a file that marks a scratch folder that is not to be removed
 
@@ -38,8 +38,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     config: dict[str, Any]  # RunConfig.public(): without secrets
     command: list[str]
     backend: str
-    target: str
-    url: str = ""  # of the requests, for error texts
+    targets: list[str]  # the servers' URLs
+    urls: list[str]  # of the requests to each, for error texts
     workers: int
     clock: str
     wall_clock_of_zero_ns: int

@@ -8,6 +8,7 @@ from loadstone.bench.decoder import complete, failed_record, records_of, token_c
 from loadstone.bench.decoding import Decoding
 from loadstone.bench.earlier import Earlier
 from loadstone.bench.record_file import RecordFile
+from loadstone.engine.balance import server_of
 from loadstone.engine.exchange import End, Exchange
 from loadstone.plan import Plan
 from loadstone.records import CANCELLED, FAILED, ColumnWriter, Record
@@ -36,12 +37,14 @@ def write_lost(folder: Path, decoding: Decoding, measured: "Measured") -> int:
                     file.add(record)
                 continue
             captured += 1
-            _add(_undecoded(exchange, decoding.deaths[-1]), plan, decoding, earlier, lost, file)
+            _add(_undecoded(exchange, decoding.deaths[-1]), exchange.server, plan, decoding, earlier, lost, file)
         gone = f"the worker process died: {measured.lost_workers[0]}" if measured.lost_workers else "it left no trace in the spool"
         reason = "worker died" if measured.lost_workers else "decoder died"
         missing = (index for index in count() if index not in seen)
         for index in islice(missing, max(measured.sent - len(seen), 0)):
-            _add(Record(index=index, status=FAILED, reason=reason, error=gone), plan, decoding, earlier, lost, file)
+            conversation = plan.conversation(index % len(plan))
+            server = server_of(index, conversation, len(job.targets))  # with --balance least-loaded a guess: who chose it took the choice along
+            _add(Record(index=index, status=FAILED, reason=reason, error=gone), server, plan, decoding, earlier, lost, file)
     return captured
 
 
@@ -57,8 +60,8 @@ def _undecoded(exchange: Exchange, why: str) -> Record:
     return record
 
 
-def _add(record: Record, plan: Plan, decoding: Decoding, earlier: Earlier, lost: ColumnWriter, file: RecordFile) -> None:
-    complete(record, plan, decoding.job)
+def _add(record: Record, server: int, plan: Plan, decoding: Decoding, earlier: Earlier, lost: ColumnWriter, file: RecordFile) -> None:
+    complete(record, plan, decoding.job, server)
     lost.add(record)
     if record.index not in earlier.lines:
         file.add(record)

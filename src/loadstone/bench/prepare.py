@@ -11,7 +11,7 @@ from loadstone import plan as plans
 from loadstone.backends.base import Backend, Options
 from loadstone.bench.server import Place, id_header
 from loadstone.config import RunConfig, load_hyperparameters
-from loadstone.engine.settings import Job
+from loadstone.engine.settings import Job, Site
 from loadstone.plan import NONE, Plan
 from loadstone.schedule import arrivals
 from loadstone.schedule.base import ArrivalProcess
@@ -104,24 +104,32 @@ def connections_for(config: RunConfig, requests: int) -> int:
     return min(cap, max(FEW, min(MANY, math.ceil((rate or 0) * AHEAD_S))))
 
 
-def job_of(config: RunConfig, place: Place, counters: Path) -> Job:
+def job_of(config: RunConfig, places: list[Place], counters: Path) -> Job:
     """What a worker is told (worker 0; the others differ by their number)."""
-    dialer, fresh = place.dialer, config.connections == "new"
-    fields = {"host": dialer.target.host_header, **place.headers, **dialer.headers}
-    if fresh:
-        fields["connection"] = "close"
-    lines = [f"POST {dialer.request_target(place.path)} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     return Job(
         workers=config.workers,
-        addresses=dialer.resolve(),
-        tls=dialer.tls,
-        route=dialer.route,
-        fresh=fresh,
-        head="\r\n".join(lines) + f"\r\n{id_header(config.request_id_prefix)}: {config.request_id_prefix}",
+        sites=[_site(config, place) for place in places],
+        fresh=config.connections == "new",
         tail="\r\ncontent-length: ",
+        retries=config.retries,
+        seed=config.seed,
         clock="user" if config.uds else config.clock,
         connect_timeout_s=config.connect_timeout,
         request_timeout_s=config.request_timeout,
         idle_timeout_s=config.idle_timeout,
         counters=str(counters),
+    )
+
+
+def _site(config: RunConfig, place: Place) -> Site:
+    dialer = place.dialer
+    fields = {"host": dialer.target.host_header, **place.headers, **dialer.headers}
+    if config.connections == "new":
+        fields["connection"] = "close"
+    lines = [f"POST {dialer.request_target(place.path)} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+    return Site(
+        addresses=dialer.resolve(),
+        tls=dialer.tls,
+        route=dialer.route,
+        head="\r\n".join(lines) + f"\r\n{id_header(config.request_id_prefix)}: {config.request_id_prefix}",
     )

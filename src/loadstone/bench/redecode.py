@@ -37,8 +37,8 @@ def redecode(folder: Path, scratch: Path, changes: Mapping[str, Any], *, command
         backend=config.backend,
         template=kept_template(config.template, folder),
         request_id_prefix=config.request_id_prefix,
-        target=manifest.target,
-        url=manifest.url,
+        targets=manifest.targets,
+        urls=manifest.urls,
         keep_text=config.save_detailed or config.records is not None,
         records=config.records,
         header=RunHeader(

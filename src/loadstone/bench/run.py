@@ -16,13 +16,12 @@ from loadstone.bench.measure import Measured, Rules, measure
 from loadstone.bench.prepare import Prepared, connections_for, job_of, measured_plan, options_of, warm_up_plan
 from loadstone.bench.processes import Processes, raise_file_limit, workers_for
 from loadstone.bench.result import DURATION, ERROR_RATE, INTERRUPT, Result, summary_of
-from loadstone.bench.server import Server
+from loadstone.bench.servers import Servers
 from loadstone.config import INFINITE, RunConfig
 from loadstone.engine.clock import KERNEL_STAMPS, realtime_offset_ns
 from loadstone.engine.process import ENDLESS
 from loadstone.engine.settings import Phase
 from loadstone.engine.spool_reader import After
-from loadstone.errors import NotReadyError
 from loadstone.plan import Plan
 from loadstone.records import COMPLETED, RunHeader
 from loadstone.redact import public_command
@@ -46,8 +45,7 @@ def with_model(config: RunConfig, tell: Callable[[str], None]) -> RunConfig:
     """`config` with its model: the one given, else the one that the server lists. Raises UsageError when that is not exactly one."""
     if config.model is not None:
         return config
-    server = Server(config, backends.get(config.backend, config.template))
-    return msgspec.structs.replace(config, model=server.model(config.ready_check_timeout_sec, tell))
+    return msgspec.structs.replace(config, model=Servers(config, backends.get(config.backend, config.template)).model(tell))
 
 
 class _Run:
@@ -58,14 +56,14 @@ class _Run:
         self.config = config = msgspec.structs.replace(config, workers=workers_for(config))
         self.options = options_of(config, config.served_model_name or config.model or "")
         self.endpoint = config.endpoint or self.backend.path_for(self.options)
-        self.server = Server(config, self.backend)
+        self.servers = Servers(config, self.backend)
         self.clock = "kernel" if KERNEL_STAMPS and config.clock != "user" and not config.uds else "user"
 
     def go(self) -> Result:
         config, options = self.config, self.options
         self.backend.check(options)
         tokenizer, note = load_tokenizer(config)
-        self.server.dialer.resolve()  # a name that has no address is told before anything else
+        self.servers.resolve()  # a name that has no address is told before anything else
         with run_folder(config.keep_wire) as folder, Interrupts() as interrupts:
             keep_template(config.template, folder)
             raise_file_limit(connections_for(config, config.num_prompts or ENDLESS))
@@ -78,7 +76,7 @@ class _Run:
                 manifest.sent, manifest.stopped = measured.sent, measured.stopped
                 manifest.planned = measured.sent if prepared.repeat else len(prepared.plan)
                 manifest.client = client_figures(processes, measured, self.clock)
-                notes = [*([note] if note else []), *self.backend.notes(options), *self._way(), *prepared.notes, *self._after(measured)]
+                notes = [*([note] if note else []), *self.backend.notes(options), *self.servers.notes(), *prepared.notes, *self._after(measured)]
                 manifest.notes = notes
                 manifest.write(folder)  # the folder stays with --keep-wire, and where something in it could not be decoded
             return self._result(prepared, measured, manifest)
@@ -86,22 +84,21 @@ class _Run:
     # before and after the measured time
 
     def _before(self, processes: Processes, folder: Path, options: Options, tokenizer: Tokenizer | None, interrupts: Interrupts) -> None:
-        """Ready check, warm-up, profiler."""
+        """Ready check, warm-up, profiler. Each server has --num-warmups."""
         config = self.config
         plan = None
         if config.ready_check_timeout_sec > 0 or config.num_warmups:
-            plan = warm_up_plan(config, max(config.num_warmups, 1), folder / "warm-up-plan", self.backend, options, tokenizer)
+            plan = warm_up_plan(config, max(config.num_warmups, 1) * len(self.servers), folder / "warm-up-plan", self.backend, options, tokenizer)
         if plan is not None and config.ready_check_timeout_sec > 0:
-            self.server.ready(self.backend, self.endpoint, plan.body(0), config.request_id_prefix, config.ready_check_timeout_sec, self.live.say)
-        self.place = self.server.place or self.server.place_of(self.endpoint)
-        self.place.dialer.settle(config.connect_timeout)
-        processes.begin(job_of(config, self.place, folder / "counters"))
+            self.servers.ready(self.endpoint, plan.body(0), self.live.say)
+        self.servers.settle(self.endpoint)
+        processes.begin(job_of(config, self.servers.places, folder / "counters"))
         if plan is not None and config.num_warmups:
             self._warm_up(processes, folder, plan, interrupts)
         if interrupts.count:
             raise KeyboardInterrupt
-        if config.profile and (problem := self.server.profile("start_profile")):
-            raise NotReadyError(f"--profile: the server did not start its profiler: {problem}")
+        if config.profile:
+            self.servers.start_profile()
 
     def _warm_up(self, processes: Processes, folder: Path, plan: Plan, interrupts: Interrupts) -> None:
         cap = min(self.config.max_concurrency or len(plan), len(plan))
@@ -122,15 +119,11 @@ class _Run:
         if failed := [error for error, status in zip(records.error, records.status, strict=True) if status != COMPLETED]:
             self.live.say(f"warning: {len(failed)} of {len(plan)} warm-up requests failed: {failed[0]}")
 
-    def _way(self) -> list[str]:
-        """What lies between here and the server."""
-        return [*([self.server.note] if self.server.note else []), *self.place.dialer.notes()]
-
     def _after(self, measured: Measured) -> Iterator[str]:
         """Stop the profiler; say what went wrong on the way."""
         config = self.config
-        if config.profile and (problem := self.server.profile("stop_profile")):
-            yield f"--profile: the server did not stop its profiler: {problem}"
+        if config.profile:
+            yield from self.servers.stop_profile()
         for trouble in measured.lost_workers:
             yield f"a worker process died during the run ({trouble}): its requests in flight are lost, and what it had not sent was not sent"
         if measured.stopped == INTERRUPT:
@@ -153,6 +146,7 @@ class _Run:
             connections=connections_for(config, ENDLESS if prepared.repeat else len(plan)),
             duration_ns=round((config.duration or 0) * 1e9),
             repeat=prepared.repeat,
+            balance=config.balance,
         )
         return measure(
             processes,
@@ -176,8 +170,8 @@ class _Run:
             backend=config.backend,
             template=kept_template(config.template, out.parent),
             request_id_prefix=config.request_id_prefix,
-            target=self.place.target,
-            url=self.place.shown,
+            targets=[place.target for place in self.servers.places],
+            urls=[place.shown for place in self.servers.places],
             secrets=[*secrets_of(config), *self.backend.secrets],
             keep_text=config.save_detailed or config.records is not None,
             records=str(Path(config.records).absolute()) if config.records else None,
@@ -197,8 +191,8 @@ class _Run:
             config=config.public(),
             command=self.command,
             backend=config.backend,
-            target=self.place.target,
-            url=self.place.shown,
+            targets=[place.target for place in self.servers.places],
+            urls=[place.shown for place in self.servers.places],
             workers=config.workers,
             clock=self.clock,
             wall_clock_of_zero_ns=realtime_offset_ns(),

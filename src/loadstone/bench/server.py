@@ -28,9 +28,10 @@ HOPELESS = {400, 401, 403, 404, 405, 407, 410, 413, 415, 422, 501}  # the server
 _REFUSED_TUNNEL = "answered CONNECT with 4"
 
 
-def request_headers(config: RunConfig, backend: Backend) -> dict[str, str]:
-    """The headers of every call of the run, by their names in small letters; those a person asked for win over our own and the backend's."""
-    return _own_headers(backend) | {name.lower(): value for name, value in config.request_headers(backend.headers, backend.key_variable).items()}
+def request_headers(config: RunConfig, backend: Backend, base_url: str | None = None) -> dict[str, str]:
+    """The headers of every call to a server, by their names in small letters; those a person asked for win over our own and the backend's."""
+    asked = config.request_headers(backend.headers, backend.key_variable, base_url=base_url)
+    return _own_headers(backend) | {name.lower(): value for name, value in asked.items()}
 
 
 def _own_headers(backend: Backend) -> dict[str, str]:
@@ -87,11 +88,11 @@ class Place(NamedTuple):
 class Server:
     """One server, as the run's own questions reach it. `place` is where the load goes, once the server was found ready."""
 
-    def __init__(self, config: RunConfig, backend: Backend) -> None:
-        """Raises UsageError for what cannot be: a certificate's file, a proxy."""
-        self.dialer = Dialer(config, config.target())
-        self.target = self.dialer.target
-        self.headers = request_headers(config, backend)
+    def __init__(self, config: RunConfig, backend: Backend, base_url: str | None = None) -> None:
+        """The server at `base_url`, else at --host and --port. Raises UsageError for what cannot be: a certificate's file, a proxy."""
+        self.target = target_of(base_url, config.host, config.port)
+        self.dialer = Dialer(config, self.target)
+        self.headers = request_headers(config, backend, base_url)
         self._abroad = _own_headers(backend) | backend.abroad  # what another host may see: nothing that a person gave
         self.place: Place | None = None
         self.note = ""  # how `place` is another one than was asked for

@@ -68,6 +68,11 @@ def outcome(exchange: Exchange, response: Response, reading: Reading | None, has
     return Outcome(FAILED, "incomplete", "the stream ended without its end mark ([DONE] or a finish_reason)")
 
 
+def attempt_reason(end: End, status: int) -> str:
+    """The short kind of an attempt that was followed by another; `status` is 0 where no reply came."""
+    return f"http {status}" if status else _TRANSPORT[end][0]
+
+
 def _at_end_mark(reading: Reading) -> Outcome:
     """The end mark alone proves no reply. After tokens it is taken for the end, though nobody has said why it is one: llama-cpp-python breaks a
     stream off with [DONE] when another request comes.

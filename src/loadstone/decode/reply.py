@@ -10,10 +10,10 @@ import numpy as np
 from loadstone.backends.base import Backend
 from loadstone.decode import http
 from loadstone.decode.body import Offsets
-from loadstone.decode.outcome import outcome
+from loadstone.decode.outcome import attempt_reason, outcome
 from loadstone.decode.reading import Reading, read
 from loadstone.engine.exchange import End, Exchange
-from loadstone.records import Record
+from loadstone.records import Record, Retried
 
 
 def decode(
@@ -46,7 +46,11 @@ def decode(
         reused=exchange.reused,
         connect_ns=exchange.connect_ns,
         tls_ns=exchange.tls_ns,
+        attempts=len(exchange.retried) + 1,
+        retried=retried(exchange),
     )
+    if record.error and record.attempts > 1:
+        record.error += f" (after {record.attempts} attempts)"
     if len(exchange.stamps_ns) > response.first_read:
         record.first_byte_ns = int(exchange.stamps_ns[response.first_read])
     if reading is not None:
@@ -54,6 +58,14 @@ def decode(
         if not backend.generates:
             record.output_tokens, record.token_source = 0, "none"
     return record
+
+
+def retried(exchange: Exchange) -> list[Retried]:
+    """The attempts before the last one."""
+    return [
+        Retried(server=attempt.server, reason=attempt_reason(attempt.end, attempt.status), began_ns=attempt.began_ns, end_ns=attempt.end_ns)
+        for attempt in exchange.retried
+    ]
 
 
 def _fill(record: Record, reading: Reading, exchange: Exchange, reads: Offsets, count_tokens: Callable[[str], int] | None, keep_text: bool) -> None:

@@ -18,8 +18,8 @@ from loadstone.engine.poller import IN, IN_EDGE, OUT
 from loadstone.engine.settings import Address
 
 if TYPE_CHECKING:
+    from loadstone.engine.errand import Errand
     from loadstone.engine.pool import Pool
-    from loadstone.engine.redirect import Moved
 
 READ_BYTES = 65536
 CARRIAGE_RETURN = 13
@@ -41,6 +41,7 @@ class Connection:
         "checked_reads",
         "connect_ns",
         "ended",
+        "errand",
         "failed_ns",
         "fd",
         "fed",
@@ -48,12 +49,11 @@ class Connection:
         "got",
         "index",
         "mode",
-        "moved",
         "need",
         "opened_ns",
         "opening",
-        "planned_ns",
         "pool",
+        "put_ns",
         "quiet_since_ns",
         "reads",
         "recvmsg",
@@ -62,7 +62,6 @@ class Connection:
         "sock",
         "stamps",
         "tls_ns",
-        "tries",
         "unsent",
         "warm",
         "why",
@@ -71,6 +70,7 @@ class Connection:
     def __init__(self, pool: "Pool", address: Address) -> None:
         self.pool = pool
         self.index: int | None = None
+        self.errand: Errand  # the request on it, or the last one that was
         self.served = 0
         self.warm = False  # open since before its request came: the server may have closed it meanwhile
         self.unsent = b""
@@ -80,7 +80,6 @@ class Connection:
         self.stamps: list[Any] = []  # bytes of the kernel's, or nanoseconds
         self.mode, self.fed, self.checked_reads, self.failed_ns = HEAD, 0, -1, 0
         self.framing: Framing | None = None
-        self.moved: Moved | None = None  # the request on it has been redirected
         self.opening = True
         self.connect_ns = self.tls_ns = 0
         self.opened_ns = time.monotonic_ns()
@@ -128,17 +127,16 @@ class Connection:
 
     # sending
 
-    def send(self, index: int, planned_ns: int, request: bytes, tries: int = 1, sent_ns: int | None = None) -> None:
-        """Put a request on the wire. `sent_ns` is kept from the first try when a stale connection is replaced."""
-        self.index, self.planned_ns, self.tries = index, planned_ns, tries
+    def send(self, errand: "Errand", request: bytes) -> None:
+        """Put a request on the wire. Its `sent_ns` is that of its first try, where this is another."""
+        self.index, self.errand = errand.number, errand
         self.stamps = []
         self.reads = []
         self.mode, self.fed, self.checked_reads = HEAD, 0, -1
         self.framing = None
-        self.ended, self.why, self.moved = False, None, None
-        now = time.monotonic_ns()
-        self.sent_ns = now if sent_ns is None else sent_ns
-        self.quiet_since_ns = now
+        self.ended, self.why = False, None
+        self.put_ns = self.quiet_since_ns = now = time.monotonic_ns()
+        self.sent_ns = now if errand.sent_ns is None else errand.sent_ns
         self.put(request)
 
     def put(self, request: bytes) -> None:
@@ -284,9 +282,9 @@ class Connection:
         """Whether the server had closed this connection before it read the request: it was open before, no byte came back, and the news of it came as
         soon as the way there and back allows. A server that takes the request, works on it and then closes is not that.
         """
-        if not self.warm or self.reads or self.tries > 1 or self.why is None or self.why[0] not in (End.CLOSED, End.RESET):
+        if not self.warm or self.reads or self.errand.tries > 1 or self.why is None or self.why[0] not in (End.CLOSED, End.RESET):
             return False
-        return self.failed_ns - self.sent_ns < max(STALE_NS, 3 * self.connect_ns)
+        return self.failed_ns - self.put_ns < max(STALE_NS, 3 * self.connect_ns)
 
     def says_done(self) -> bool:
         """Whether the last bytes hold the end mark of a stream, as a line of its own."""

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.engine.ends import End
+from loadstone.engine.errand import Attempt
 
-__all__ = ["End", "Exchange"]
+__all__ = ["Attempt", "End", "Exchange"]
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,7 +19,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     worker: int
     planned_ns: int | None  # None in a closed loop
-    sent_ns: int | None  # just before its first byte went to the kernel; None if it never went
+    sent_ns: int | None  # just before its first byte went to the kernel (of the first attempt, see Errand); None if it never went
     end_ns: int  # when the end was seen: the last read's stamp if COMPLETE
     end: End
     detail: str = ""  # the system's words for a failed transport
@@ -28,4 +29,6 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     reused: bool = False  # the connection had served before
     connect_ns: int = 0  # what making the connection took, a proxy's tunnel included; on the first request it carried (0 if made before the run)
     tls_ns: int = 0  # what the TLS handshake after that took, likewise
-    tries: int = 1
+    tries: int = 1  # connections that the last attempt has seen
+    server: int = 0  # which of the run's servers the last attempt went to
+    retried: tuple[Attempt, ...] = ()  # the attempts before it

@@ -4,7 +4,19 @@ A thin reading of httptools' parser: it sees every byte of a reply, reads by rea
 replies (1xx) are passed over. What the bytes mean is for decoding to say.
 """
 
+import re
+
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+_INTERIM = re.compile(rb"HTTP/\d\.\d 1\d\d\b")
+
+
+def final_head(reply: bytes) -> bytes:
+    """The head of a reply, without its empty line; those of interim replies (1xx) before it are passed over."""
+    head, found, rest = reply.partition(b"\r\n\r\n")
+    while found and _INTERIM.match(head):
+        head, found, rest = rest.partition(b"\r\n\r\n")
+    return head
 
 
 class Framing:
@@ -32,11 +44,11 @@ class Framing:
                 return True
         return self.complete
 
-    def ends_by_close(self, head: bytes) -> bool:
+    def ends_by_close(self, reply: bytes) -> bool:
         """Whether the reply, not complete, has a body that only the closing of the connection ends."""
         if not self.has_head:
             return False
-        names = {line.partition(b":")[0].strip().lower() for line in head.split(b"\r\n")[1:]}
+        names = {line.partition(b":")[0].strip().lower() for line in final_head(reply).split(b"\r\n")[1:]}
         return not names & {b"content-length", b"transfer-encoding"}
 
     @property

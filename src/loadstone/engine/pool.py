@@ -1,4 +1,4 @@
-"""The connections of a worker: opened ahead of need, given to requests, kept alive, replaced; and the readiness of all their sockets."""
+"""The connections of a worker to one server: opened ahead of need, given to requests, kept alive, replaced."""
 
 import socket
 import time
@@ -10,26 +10,16 @@ from loadstone.engine.clock import KERNEL_STAMPS
 from loadstone.engine.connection import HEAD, Connection
 from loadstone.engine.counters import Count
 from loadstone.engine.ends import End
-from loadstone.engine.poller import new_poller
-from loadstone.engine.redirect import Moved, moved
+from loadstone.engine.errand import Errand
+from loadstone.engine.redirect import moved
 from loadstone.engine.settings import Job
+from loadstone.engine.sockets import Sockets
 from loadstone.engine.user_clock import UserClockConnection
 
 if TYPE_CHECKING:
     import ssl
 
 OPENING = 64  # connects under way at once before the clock starts: a listener's backlog is short
-BATCH = 128  # sockets taken at once
-
-
-class Errand(NamedTuple):
-    """A request on its way to a connection. `sent_ns` is that of its first try, if it had one."""
-
-    number: int
-    planned_ns: int
-    tries: int = 1
-    sent_ns: int | None = None
-    moved: Moved | None = None  # it has been redirected
 
 
 class Bound(NamedTuple):
@@ -40,52 +30,44 @@ class Bound(NamedTuple):
 
 
 class Pool:
-    """`request(index)` makes the bytes of a request; `lost(errand, end, detail)` hears of one that got no connection."""
+    """`body(index)` gives the body of a request; `lost(pool, errand, end, detail)` hears of one that got no connection."""
 
-    def __init__(self, job: Job, counters: memoryview, request: Callable[[int], bytes], lost: Callable[[Errand, End, str], None]) -> None:
-        self.job, self.counters = job, counters
-        self.route = job.route
-        self._request, self._lost = request, lost
+    def __init__(
+        self,
+        job: Job,
+        number: int,
+        sockets: Sockets,
+        counters: memoryview,
+        body: Callable[[int], bytes],
+        lost: "Callable[[Pool, Errand, End, str], None]",
+    ) -> None:
+        self.job, self.number, self.counters = job, number, counters
+        self.site = job.sites[number]
+        self.head, self._tail = b"", job.tail.encode("latin-1")  # of a request, the first up to its number
+        self._body, self._lost = body, lost
         self.kernel_stamps = KERNEL_STAMPS and job.clock != "user"
         self.tls_context: ssl.SSLContext | None = None
         self._kind: type[Connection] = Connection if self.kernel_stamps else UserClockConnection
-        if job.tls:
+        if self.site.tls:
             from loadstone.engine.tls import TlsConnection, context_of
 
-            self._kind, self.tls_context = TlsConnection, context_of(job.tls)
-        self.poller = new_poller()
-        self.handlers: dict[int, Callable[[int], None]] = {}
-        self._watched: dict[int, int] = {}
+            self._kind, self.tls_context = TlsConnection, context_of(self.site.tls)
+        self._sockets = sockets
+        self.watch, self.unwatch, self.ends = sockets.watch, sockets.unwatch, sockets.ends
         self.connections: set[Connection] = set()
         self.idle: list[Connection] = []
-        self.ends: deque[Connection] = deque()  # replies that look over
+        self.in_flight = 0  # requests that are on this server, or on their way
         self.opening = 0
         self._waiting: deque[Errand] = deque()
         self._again: deque[Errand] = deque()  # second tries: they wait for a connection that is new
         self._bound: dict[Connection, Bound] = {}  # where each request has a connection of its own
-        self._address = 0  # the one of job.addresses that answers
+        self._address = 0  # the one of site.addresses that answers
         self._refused, self._trouble = 0, ""  # addresses that failed in a row, and the last one's words
+        self.refused_ns = 0  # when a connection last could not be made
 
-    # readiness
-
-    def watch(self, fd: int, events: int, handler: Callable[[int], None]) -> None:
-        self.handlers[fd] = handler
-        had = self._watched.get(fd)
-        if had is None:
-            self.poller.register(fd, events)
-        elif had != events:
-            self.poller.modify(fd, events)
-        self._watched[fd] = events
-
-    def unwatch(self, fd: int) -> None:
-        if self._watched.pop(fd, None) is not None:
-            self.poller.unregister(fd)
-            self.handlers[fd] = _nobody  # the batch under way may still hold an event for it
-
-    def turn(self, timeout_s: float) -> None:
-        """Take one batch of ready sockets."""
-        for fd, events in self.poller.poll(timeout_s, BATCH):
-            self.handlers[fd](events)
+    def begin(self, id_mark: str) -> None:
+        """A phase begins, in whose request ids `id_mark` stands before the number."""
+        self.head = (self.site.head + id_mark).encode("latin-1")
 
     def unstamped(self) -> None:
         self.counters[Count.UNSTAMPED] += 1
@@ -97,16 +79,16 @@ class Pool:
         if self.job.fresh:
             return
         self._refused, until = 0, time.monotonic() + timeout_s
-        while (self.opening or len(self.connections) < wanted) and self._refused < len(self.job.addresses):
+        while (self.opening or len(self.connections) < wanted) and self._refused < len(self.site.addresses):
             if stopped() or time.monotonic() > until:
                 return
             while self.opening < OPENING and len(self.connections) < wanted and self.open():
                 pass
-            self.turn(0.05)
+            self._sockets.turn(0.05)
 
     def open(self, bound: Bound | None = None, began_ns: int | None = None) -> bool:
         """Begin a new connection. False when not even that was possible. `bound`: it is for that request, which has waited since `began_ns`."""
-        addresses = self.job.addresses
+        addresses = self.site.addresses
         for _ in addresses:
             try:
                 connection = self._kind(self, addresses[self._address])
@@ -126,15 +108,16 @@ class Pool:
     def _failed(self, problem: str) -> None:
         self._trouble = problem
         self._refused += 1
-        self._address = (self._address + 1) % len(self.job.addresses)
+        self.refused_ns = time.monotonic_ns()
+        self._address = (self._address + 1) % len(self.site.addresses)
 
     def _named(self, problem: str) -> str:
         """`problem` as that of the proxy or of the socket file, where the way leads over one."""
         if problem.startswith(("TLS", "the proxy")):
             return problem
-        if self.job.addresses[0].family == socket.AF_UNIX:
-            return f"--uds {self.job.addresses[0].place}: {problem}"
-        return f"the proxy {self.route.proxy}: {problem}" if self.route.proxy else problem
+        if self.site.addresses[0].family == socket.AF_UNIX:
+            return f"--uds {self.site.addresses[0].place}: {problem}"
+        return f"the proxy {self.site.route.proxy}: {problem}" if self.site.route.proxy else problem
 
     def connected(self, connection: Connection) -> None:
         self.opening -= 1
@@ -156,10 +139,10 @@ class Pool:
         if bound:
             errand, left = bound
             if left < 2 or not self.open(Bound(errand, left - 1), connection.opened_ns):
-                self._lost(errand, End.NOT_CONNECTED, problem)
+                self._lost(self, errand, End.NOT_CONNECTED, problem)
             return
-        if self._wanted() > self.opening and not (self._refused < len(self.job.addresses) and self.open()):
-            self._lost(self._oldest(), End.NOT_CONNECTED, problem)
+        if self._wanted() > self.opening and not (self._refused < len(self.site.addresses) and self.open()):
+            self._lost(self, self._oldest(), End.NOT_CONNECTED, problem)
 
     def too_late(self, connection: Connection) -> None:
         """A connect that has taken too long."""
@@ -168,14 +151,15 @@ class Pool:
         bound = self._bound.pop(connection, None)
         self.discard(connection)
         if bound:
-            self._lost(bound.errand, End.CONNECT_TIMEOUT, self._trouble)
+            self._lost(self, bound.errand, End.CONNECT_TIMEOUT, self._trouble)
         elif self._wanted() > self.opening:
-            self._lost(self._oldest(), End.CONNECT_TIMEOUT, self._trouble)
+            self._lost(self, self._oldest(), End.CONNECT_TIMEOUT, self._trouble)
 
     # giving and taking back
 
     def assign(self, errand: Errand) -> None:
         """Give a request a connection: an idle one, else a new one as soon as it is open."""
+        self.in_flight += 1
         if self.job.fresh:
             self._open_for(errand)
             return
@@ -193,11 +177,11 @@ class Pool:
         return (self._again or self._waiting).popleft()
 
     def _send(self, connection: Connection, errand: Errand) -> None:
-        request = self._request(errand.number)
+        body = self._body(errand.number)
+        request = b"%b%d%b%d\r\n\r\n%b" % (self.head, errand.number, self._tail, len(body), body)
         if errand.moved:
             request = errand.moved.over(request)
-        connection.send(errand.number, errand.planned_ns, request, errand.tries, errand.sent_ns)
-        connection.moved = errand.moved
+        connection.send(errand, request)
 
     def free(self, connection: Connection) -> None:
         """A connection may carry a request: one that waits for it, else it is idle."""
@@ -221,21 +205,20 @@ class Pool:
 
     def replace(self, connection: Connection) -> None:
         """The server had closed this connection before it read the request on it: send that again, once, on a new one."""
-        assert connection.index is not None
-        errand = Errand(connection.index, connection.planned_ns, 2, connection.sent_ns, connection.moved)
+        errand = connection.errand._replace(tries=2, sent_ns=connection.sent_ns)
         self.discard(connection)
         self.counters[Count.REPLACED] += 1
         self._anew(errand)
 
-    def follow(self, connection: Connection, head: bytes, *, reusable: bool) -> bool:
-        """The reply on this connection redirects its request, whose head begins with `head`: send it there, its time running from the first send.
-        False where that place is not to be followed to.
+    def follow(self, connection: Connection, *, reusable: bool) -> bool:
+        """The reply on this connection redirects its request: send it there, its time running from the first send. False where that is not to be
+        followed.
         """
-        place = moved(b"".join(connection.reads), head, connection.moved, self.route)
+        place = moved(b"".join(connection.reads), self.head, connection.errand.moved, self.site.route)
         if place is None:
             return False
-        assert connection.index is not None and connection.framing is not None
-        errand = Errand(connection.index, connection.planned_ns, connection.tries, connection.sent_ns, place)
+        assert connection.framing is not None
+        errand = connection.errand._replace(sent_ns=connection.sent_ns, moved=place)
         self.counters[Count.REDIRECTED] += 1
         connection.framing.close()
         if reusable and not connection.unsent:
@@ -256,8 +239,8 @@ class Pool:
 
     def _open_for(self, errand: Errand) -> None:
         """Make a connection for this request alone."""
-        if not self.open(Bound(errand, len(self.job.addresses))):
-            self._lost(errand, End.NOT_CONNECTED, self._trouble)
+        if not self.open(Bound(errand, len(self.site.addresses))):
+            self._lost(self, errand, End.NOT_CONNECTED, self._trouble)
 
     def retire(self, connection: Connection) -> None:
         """A connection that carries no more requests; one that waits for a connection gets another."""
@@ -266,19 +249,27 @@ class Pool:
 
     def _open_for_waiting(self) -> None:
         if self.opening < self._wanted() and not self.open():
-            self._lost(self._oldest(), End.NOT_CONNECTED, self._trouble)
+            self._lost(self, self._oldest(), End.NOT_CONNECTED, self._trouble)
 
     def lose_waiting(self, end: End, detail: str) -> None:
         while self._wanted():
-            self._lost(self._oldest(), end, detail)
+            self._lost(self, self._oldest(), end, detail)
         while self._bound:  # what is being made for them is closed when it is there
-            self._lost(self._bound.popitem()[1].errand, end, detail)
+            self._lost(self, self._bound.popitem()[1].errand, end, detail)
+
+    def lose_late(self, since_ns: int, detail: str) -> None:
+        """Lose the requests whose first try began before `since_ns` and that have no connection for a further one yet."""
+        for queue in (self._waiting, self._again):
+            for errand in [each for each in queue if each.sent_ns is not None and each.sent_ns < since_ns]:
+                queue.remove(errand)
+                self._lost(self, errand, End.REQUEST_TIMEOUT, detail)
+        for connection, (errand, _) in list(self._bound.items()):
+            if errand.sent_ns is not None and errand.sent_ns < since_ns:
+                del self._bound[connection]
+                self.opening -= 1
+                self.discard(connection)
+                self._lost(self, errand, End.REQUEST_TIMEOUT, detail)
 
     def close(self) -> None:
         for connection in list(self.connections):
             self.discard(connection)
-        self.poller.close()
-
-
-def _nobody(_events: int) -> None:
-    """An event for a connection that an earlier one of the same batch has closed."""

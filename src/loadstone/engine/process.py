@@ -56,7 +56,7 @@ class Orders:
         for line in self._lines.arrived():
             self._hear(line)
         if self._lines.closed:
-            self._worker.pool.unwatch(self._lines.fd)
+            self._worker.sockets.unwatch(self._lines.fd)
             self._worker.cancel()
 
     def next(self) -> Order | None:
@@ -87,13 +87,13 @@ def main() -> None:
     job = msgspec.json.decode(line, type=Job)
     worker = Worker(job, Counters(Path(job.counters)).row(1 + job.worker))
     orders = Orders(lines, worker)
-    worker.pool.watch(lines.fd, IN, orders.readable)
+    worker.sockets.watch(lines.fd, IN, orders.readable)
     phase: Phase | None = None
     while (order := orders.next()) is not None:
         if order.do == "prepare" and order.phase:
             phase = order.phase
             worker.prepare(phase)
-            say(Answer(said="ready", open_connections=len(worker.pool.connections)))
+            say(Answer(said="ready", open_connections=sum(len(pool.connections) for pool in worker.pools)))
         elif order.do == "run" and phase:
             sent = worker.run(_feed(job, phase), order.start_ns)
             say(Answer(said="done", sent=sent, health=worker.gauges.health()))

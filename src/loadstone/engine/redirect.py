@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
+from loadstone.engine.framing import final_head
 from loadstone.engine.settings import Route
 
 FOLLOWED = (307, 308)
@@ -46,7 +47,7 @@ def location_of(head: bytes) -> str:
 def moved(reply: bytes, request: bytes, before: Moved | None, route: Route) -> Moved | None:
     """Where the reply sends its request; None if that is not to be followed. `request` begins with the line as it was first sent."""
     hops = before.hops if before else 0
-    location = location_of(reply.partition(b"\r\n\r\n")[0] + b"\r\n")
+    location = location_of(final_head(reply) + b"\r\n")
     if not location or not route.origin or hops >= MOST_HOPS:
         return None
     asked = (before.target if before else request.split(b" ", 2)[1]).decode("latin-1")

@@ -36,20 +36,27 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     absolute: bool = False  # requests name the whole URL, as a proxy wants it
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for all phases. `head` is the request head up to the request id's value, `tail` what follows that value up to the content length's.
-
-    A whole head is head + id prefix + index + tail + length + CRLF CRLF. It carries keys: it is handed over in memory, never written to a file.
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """One server as requests reach it. `head` is the request head up to the request id's value: it carries keys, and is handed over in memory, never
+    written to a file.
     """
 
-    worker: int = 0
-    workers: int = 1
     addresses: list[Address]
     tls: Tls | None = None
     route: Route = Route()
-    fresh: bool = False  # a new connection for each request, made when the request is started
     head: str
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for all phases. A whole request head is a site's head + id mark + index + `tail` + length + CRLF CRLF."""
+
+    worker: int = 0
+    workers: int = 1
+    sites: list[Site]
+    fresh: bool = False  # a new connection for each request, made when the request is started
     tail: str
+    retries: int = 0  # further tries that a request may have (retry.py)
+    seed: int = 0  # of the pauses between them
     clock: str = "auto"  # auto: kernel stamps where the system has them; user: read after each read
     connect_timeout_s: float = 60.0
     request_timeout_s: float = 21600.0
@@ -65,6 +72,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     max_concurrency: int | None = None  # over all workers; None: no cap
     connections: int = 1  # to have open before the phase starts
     id_mark: str = ""  # between the prefix of a request's id and its number
+    balance: str = "round-robin"  # which of several servers gets a request (balance.py)
     duration_ns: int = 0  # send nothing that is due, or asked for, later than this after the start; 0: no such end
     repeat: bool = False  # when the plan is used up, begin it again (with `duration_ns`)
     segment_bytes: int = 64 << 20

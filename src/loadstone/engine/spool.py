@@ -1,8 +1,9 @@
 """The spool: a worker's append-only files of captured exchanges, and reading them again.
 
 A frame is `<4sHHQ` (magic, kind, worker, bytes that follow) and its payload; a frame that is not whole is the end of what survived. Kinds: an
-exchange (see _EXCHANGE, then detail, read lengths as u32, stamps, the raw reply) and a clock sample (CLOCK_MONOTONIC, CLOCK_REALTIME minus it),
-by which kernel stamps are turned into monotonic time. Files are cut into segments `WW-NNNNNN.spool`, so that decoded ones can go.
+exchange (see _EXCHANGE, then detail, the attempts before, read lengths as u32, stamps, the raw reply) and a clock sample (CLOCK_MONOTONIC,
+CLOCK_REALTIME minus it), by which kernel stamps are turned into monotonic time. Files are cut into segments `WW-NNNNNN.spool`, so that decoded ones
+can go.
 
 Writing is put off and done in slices of under a millisecond between reads: replies that end together must not stop the loop.
 """
@@ -18,13 +19,15 @@ from typing import Any
 from loadstone.engine.clock import realtime_offset_ns
 from loadstone.engine.counters import Count
 from loadstone.engine.ends import End
+from loadstone.engine.errand import Attempt
 
 MAGIC = b"LSX1"
 FRAME = struct.Struct("<4sHHQ")
 EXCHANGE, CLOCK = 1, 2
 _EXCHANGE = struct.Struct(
-    "<qqqqqqBBBBIIQ"
-)  # index planned sent end connect tls | end reused tries stamp-kind | detail reads raw (bytes, count, bytes)
+    "<qqqqqqBBBBHIIIQ"
+)  # index planned sent end connect tls | end reused tries stamp-kind | server | detail attempts reads raw (bytes, count, count, bytes)
+_ATTEMPT = struct.Struct("<HBHqq")  # server end status began end
 _CLOCK = struct.Struct("<qq")
 MONOTONIC_STAMPS, KERNEL_STAMPS = 0, 1  # int64 nanoseconds; struct timespec in real time
 NO_TIME = -1
@@ -37,7 +40,10 @@ def segment_path(folder: Path, worker: int, number: int) -> Path:
 class Captured:
     """One exchange as the engine hands it over: still in pieces. See Exchange for what the fields mean."""
 
-    __slots__ = ("connect_ns", "detail", "end", "end_ns", "index", "planned_ns", "raw", "reads", "reused", "sent_ns", "stamps", "tls_ns", "tries")
+    __slots__ = (
+        *("connect_ns", "detail", "end", "end_ns", "index", "planned_ns", "raw", "reads", "retried", "reused", "sent_ns", "server", "stamps"),
+        *("tls_ns", "tries"),
+    )
 
     index: int
     planned_ns: int
@@ -48,6 +54,8 @@ class Captured:
     end: End
     reused: bool
     tries: int
+    server: int
+    retried: tuple[Attempt, ...]
     detail: str
     stamps: list[Any]  # bytes of the kernel's, or CLOCK_MONOTONIC nanoseconds
     reads: list[bytes]
@@ -106,9 +114,11 @@ class SpoolWriter:
         detail = captured.detail.encode("utf-8", "replace")
         head = _EXCHANGE.pack(
             captured.index, captured.planned_ns, captured.sent_ns, captured.end_ns, captured.connect_ns, captured.tls_ns,
-            captured.end, captured.reused, captured.tries, kind, len(detail), len(captured.reads), len(raw),
+            captured.end, captured.reused, captured.tries, kind, captured.server,
+            len(detail), len(captured.retried), len(captured.reads), len(raw),
         )  # fmt: skip
-        self._write(EXCHANGE, [head, detail, array("I", map(len, captured.reads)).tobytes(), packed, raw])
+        attempts = b"".join(_ATTEMPT.pack(*attempt) for attempt in captured.retried) if captured.retried else b""
+        self._write(EXCHANGE, [head, detail, attempts, array("I", map(len, captured.reads)).tobytes(), packed, raw])
         self.counters[Count.SPOOLED] += 1
         if self._written >= self.segment_bytes:
             self._open_next()

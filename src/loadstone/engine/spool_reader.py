@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.engine.exchange import End, Exchange
-from loadstone.engine.spool import _CLOCK, _EXCHANGE, CLOCK, EXCHANGE, FRAME, KERNEL_STAMPS, MAGIC, NO_TIME, segment_path
+from loadstone.engine.exchange import Attempt, End, Exchange
+from loadstone.engine.spool import _ATTEMPT, _CLOCK, _EXCHANGE, CLOCK, EXCHANGE, FRAME, KERNEL_STAMPS, MAGIC, NO_TIME, segment_path
 from loadstone.errors import LoadstoneError
 
 BLOCK_BYTES = 4 << 20
@@ -184,10 +184,13 @@ class SpoolReader:
         return segment if len(segment) >= self._at + frame or segment[self._at : self._at + len(MAGIC)] != MAGIC else None
 
     def _exchange(self, blob: "mmap.mmap | bytes", at: int, worker: int) -> Exchange:
-        index, planned, sent, end_ns, connect, tls, end, reused, tries, kind, n_detail, n_reads, n_raw = _EXCHANGE.unpack_from(blob, at)
+        head = _EXCHANGE.unpack_from(blob, at)
+        index, planned, sent, end_ns, connect, tls, end, reused, tries, kind, server, n_detail, n_attempts, n_reads, n_raw = head
         at += _EXCHANGE.size
         detail = blob[at : at + n_detail].decode("utf-8", "replace")
         at += n_detail
+        retried = tuple(_attempt(blob, at + number * _ATTEMPT.size) for number in range(n_attempts)) if n_attempts else ()
+        at += n_attempts * _ATTEMPT.size
         lengths = np.frombuffer(blob, "<u4", n_reads, at)
         at += 4 * n_reads
         if kind == KERNEL_STAMPS:
@@ -214,6 +217,8 @@ class SpoolReader:
             connect_ns=connect,
             tls_ns=tls,
             tries=tries,
+            server=server,
+            retried=retried,
         )
 
     def _monotonic(self, real_ns: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -226,6 +231,11 @@ class SpoolReader:
         # floats hold nanoseconds exactly only near zero: count from the first sample
         drift = np.interp(real_ns - clock_0, clocks, offsets)
         return np.asarray(real_ns - offset_0 - np.rint(drift).astype(np.int64))
+
+
+def _attempt(blob: "mmap.mmap | bytes", at: int) -> Attempt:
+    server, end, status, began_ns, end_ns = _ATTEMPT.unpack_from(blob, at)
+    return Attempt(server, End(end), status, began_ns, end_ns)
 
 
 def _squeezed(path: Path) -> Path:

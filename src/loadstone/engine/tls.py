@@ -107,9 +107,9 @@ class TlsConnection(Connection):
     __slots__ = ("_answer", "_incoming", "_kernel_stamps", "_outgoing", "_tls", "_trouble")
 
     def __init__(self, pool: "Pool", address: Address) -> None:
-        assert pool.tls_context and pool.job.tls
+        assert pool.tls_context and pool.site.tls
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = pool.tls_context.wrap_bio(self._incoming, self._outgoing, server_hostname=pool.job.tls.server_name)
+        self._tls = pool.tls_context.wrap_bio(self._incoming, self._outgoing, server_hostname=pool.site.tls.server_name)
         self._kernel_stamps = pool.kernel_stamps
         self._answer, self._trouble = b"", ""
         super().__init__(pool, address)
@@ -118,10 +118,10 @@ class TlsConnection(Connection):
         problem = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if problem:
             self.pool.connect_failed(self, os.strerror(problem))
-        elif self.pool.route.tunnel:
+        elif self.pool.site.route.tunnel:
             self.pool.watch(self.fd, IN, self.answered)
             try:
-                self.sock.sendall(self.pool.route.tunnel.encode("latin-1"))  # far less than a new socket takes
+                self.sock.sendall(self.pool.site.route.tunnel.encode("latin-1"))  # far less than a new socket takes
             except OSError as error:
                 self.pool.connect_failed(self, error.strerror or str(error))
         else:
@@ -140,10 +140,10 @@ class TlsConnection(Connection):
         head, whole, rest = self._answer.partition(b"\r\n\r\n")
         if not data:
             self.pool.connect_failed(
-                self, tunnel.refusal(self._answer, self.pool.route.proxy) if self._answer else tunnel.unanswered(self.pool.route.proxy)
+                self, tunnel.refusal(self._answer, self.pool.site.route.proxy) if self._answer else tunnel.unanswered(self.pool.site.route.proxy)
             )
         elif whole or len(head) > tunnel.MOST_HEAD:
-            if refused := tunnel.refusal(head, self.pool.route.proxy):
+            if refused := tunnel.refusal(head, self.pool.site.route.proxy):
                 self.pool.connect_failed(self, refused)
             else:
                 self._incoming.write(rest)

@@ -7,19 +7,26 @@ stops the reading, and a request that is due does not wait for either.
 
 import gc
 import time
+from itertools import cycle
 from pathlib import Path
 
+from loadstone.engine.balance import Balance
+from loadstone.engine.capture import answered, unanswered
 from loadstone.engine.clock import Timer
 from loadstone.engine.connection import Connection
 from loadstone.engine.counters import Count
 from loadstone.engine.ends import End
+from loadstone.engine.errand import Errand
 from loadstone.engine.gauges import STALL_NS, Gauges
-from loadstone.engine.pacing import Feed, Pacer
+from loadstone.engine.pacing import NEVER, Feed, Pacer
 from loadstone.engine.poller import IN
-from loadstone.engine.pool import BATCH, Errand, Pool
+from loadstone.engine.pool import Pool
 from loadstone.engine.redirect import FOLLOWED
+from loadstone.engine.retry import Retries
 from loadstone.engine.settings import Job, Phase
-from loadstone.engine.spool import NO_TIME, Captured, SpoolWriter
+from loadstone.engine.sockets import BATCH, Sockets
+from loadstone.engine.spool import Captured, SpoolWriter
+from loadstone.engine.timeouts import Timeouts
 from loadstone.plan import NONE, Plan
 
 ENDS_SLICE_NS = 600_000
@@ -29,6 +36,7 @@ BUSY = 32  # ready sockets in one batch that mean that more are waiting
 PUT_OFF_NS = 5_000_000  # how long reads may keep the ends of replies and the spool waiting
 LOOK_EVERY = 8  # turns of the loop between two samples of read lateness
 NO_CAP = 1 << 60
+WAITED = "while it waited to be tried again (--retries)"
 
 
 class Worker:
@@ -36,15 +44,18 @@ class Worker:
 
     def __init__(self, job: Job, counters: memoryview) -> None:
         self.job, self.counters = job, counters
-        self.pool = Pool(job, counters, self._request, self._lost)
+        self.sockets = Sockets()
+        self.pools = [Pool(job, number, self.sockets, counters, self._body, self._lost) for number in range(len(job.sites))]
+        self._spares = cycle(self.pools)
+        self._retries = Retries(job)
+        self._timeouts = Timeouts(job, self.pools)
         self._timer = Timer()
         if self._timer.fd is not None:
-            self.pool.watch(self._timer.fd, IN, lambda _events: self._timer.clear())
-        self._head, self._tail = b"", job.tail.encode("latin-1")
+            self.sockets.watch(self._timer.fd, IN, lambda _events: self._timer.clear())
         self._pacer: Pacer  # of the phase that runs
         self.in_flight = self._sent = 0
         self.running = self.stopping = self.cancelling = False
-        self._start_ns = 0  # of the phase that runs
+        self._start_ns, self._end_ns = 0, NEVER  # of the phase that runs
         self._held_since_ns = 0  # sending has been held back since then, because decoding is too far behind; 0: it is not
         self.gauges = Gauges()
 
@@ -54,16 +65,20 @@ class Worker:
         """Open the phase's plan and spool and make the connections it will need, before its clock starts."""
         job = self.job
         self._phase, self._plan = phase, Plan(Path(phase.plan))
-        self._head = (job.head + phase.id_mark).encode("latin-1")
+        self._balance = Balance(phase.balance, self._plan, self.pools)
         self._spool = SpoolWriter(Path(phase.spool), job.worker, phase.segment_bytes, self.counters)
         self._cap = NO_CAP if phase.max_concurrency is None else _share(phase.max_concurrency, job)
         self.stopping = self.cancelling = False
-        self.pool.open_ahead(_share(phase.connections, job), job.connect_timeout_s, lambda: self.cancelling)
+        wanted, servers = _share(phase.connections, job), len(self.pools)
+        for pool in self.pools:
+            pool.begin(phase.id_mark)
+            pool.open_ahead(wanted // servers + (pool.number < wanted % servers), job.connect_timeout_s, lambda: self.cancelling)
 
     def run(self, feed: Feed, start_ns: int) -> int:
         """Execute the phase from `start_ns` on. Returns the number of requests sent."""
         self._pacer = Pacer(self._plan, feed, start_ns, self._phase.duration_ns)
         self._sent, self.running, self._start_ns = 0, True, start_ns
+        self._end_ns = start_ns + self._phase.duration_ns if self._phase.duration_ns else NEVER
         if self.stopping:
             self.stop()
         try:
@@ -74,13 +89,13 @@ class Worker:
             gc.enable()
 
     def _loop(self, start_ns: int) -> int:
-        pool, spool, pacer = self.pool, self._spool, self._pacer
-        poll, handlers, ends, counters = pool.poller.poll, pool.handlers, pool.ends, self.counters
+        sockets, spool, pacer = self.sockets, self._spool, self._pacer
+        poll, handlers, ends, counters = sockets.poller.poll, sockets.handlers, sockets.ends, self.counters
         gc.collect()
         gc.freeze()
         gc.disable()
         while (early_ns := start_ns - time.monotonic_ns()) > 0:
-            pool.turn(early_ns / 1e9)
+            sockets.turn(early_ns / 1e9)
         self.gauges = gauges = Gauges()
         next_sweep_ns, put_off_ns, turns = time.monotonic_ns() + SWEEP_NS, 0, 0
         asleep_ns = time.monotonic_ns()
@@ -116,29 +131,33 @@ class Worker:
 
     def _spoil(self, fd: int, error: Exception) -> None:
         """Fail the request on a connection that we could not handle; an error that is no connection's goes on."""
-        connection = getattr(self.pool.handlers.get(fd), "__self__", None)
+        connection = getattr(self.sockets.handlers.get(fd), "__self__", None)
         if not isinstance(connection, Connection):
             raise error
-        self.pool.unwatch(fd)
+        self.sockets.unwatch(fd)
         connection.fail(End.BAD_HTTP, f"loadstone could not handle the reply: {type(error).__name__}: {error}")
 
     def _until_next(self) -> float:
-        """Seconds the next poll may block: none while work waits; else until the next request is due (the timer wakes it) or a sweep."""
-        if self.pool.ends or self._spool.waiting:
+        """Seconds the next poll may block: none while work waits; else until the next try of a request is due (the timer wakes it) or a sweep."""
+        if self.sockets.ends or self._spool.waiting:
             return 0.0
-        pacer = self._pacer
+        pacer, due_ns = self._pacer, self._retries.due_ns
         if self.in_flight < self._cap and not self._held_since_ns and pacer.has_next():
-            wait_ns = pacer.planned_ns - time.monotonic_ns()
-            if pacer.planned_ns == NONE or wait_ns <= 0:
+            if pacer.planned_ns == NONE:
+                return 0.0
+            due_ns = min(due_ns, pacer.planned_ns)
+        if due_ns != NEVER:
+            wait_ns = due_ns - time.monotonic_ns()
+            if wait_ns <= 0:
                 return 0.0
             if self._timer.fd is None:
                 return min(wait_ns, SWEEP_NS) / 1e9 if wait_ns > 1_000_000 else 0.0
-            self._timer.arm(pacer.planned_ns)
+            self._timer.arm(due_ns)
         return SWEEP_NS / 1e9
 
     def _look(self, fd: int) -> None:
         """Sample how long the newest data had been there before it was read."""
-        connection = getattr(self.pool.handlers.get(fd), "__self__", None)
+        connection = getattr(self.sockets.handlers.get(fd), "__self__", None)
         if isinstance(connection, Connection) and connection.index is not None and connection.stamps:
             stamp = connection.stamps[-1]
             if isinstance(stamp, bytes):
@@ -148,7 +167,9 @@ class Worker:
 
     def _start_due(self, now: int) -> None:
         """Start every request that is due and has a slot; a batch at most, so that reading goes on."""
-        pacer, pool = self._pacer, self.pool
+        pacer = self._pacer
+        if self._retries.due_ns <= now:
+            self._try_again(now)
         for _ in range(BATCH):
             if self.in_flight >= self._cap or self._held_since_ns or not pacer.has_next():
                 return
@@ -159,21 +180,22 @@ class Worker:
             self.in_flight += 1
             self._sent += 1
             self.counters[Count.SENT] = self._sent
-            pool.assign(Errand(index, planned_ns))
+            self._balance.pick(index).assign(Errand(index, planned_ns, now))
             if planned_ns != NONE and self.in_flight < self._cap:  # with a slot to spare, the cap has held nothing back
                 self.gauges.send_late.add(time.monotonic_ns() - planned_ns)
-        if pacer.planned_ns != NONE and not self.job.fresh and len(pool.idle) + pool.opening < SPARE and len(pool.connections) < self._cap:
-            pool.open()
+        if pacer.planned_ns != NONE and not self.job.fresh:
+            pool = next(self._spares)
+            if len(pool.idle) + pool.opening < SPARE and len(pool.connections) < self._cap:
+                pool.open()
 
-    def _request(self, index: int) -> bytes:
-        body = self._plan.body(index % len(self._plan))
-        return b"%b%d%b%d\r\n\r\n%b" % (self._head, index, self._tail, len(body), body)
+    def _body(self, index: int) -> bytes:
+        return self._plan.body(index % len(self._plan))
 
     # ends of replies, between reads
 
     def _finish_some(self) -> None:
         until = time.monotonic_ns() + ENDS_SLICE_NS
-        ends = self.pool.ends
+        ends = self.sockets.ends
         while ends:
             self._finish(ends.popleft())
             now = time.monotonic_ns()
@@ -191,94 +213,90 @@ class Worker:
         if framing.complete:
             reusable = why is None and framing.reusable
             redirected = framing.status in FOLLOWED and not self.cancelling
-            if not (redirected and self.pool.follow(connection, self._head, reusable=reusable)):
+            if not (redirected and connection.pool.follow(connection, reusable=reusable)):
                 self._capture(connection, End.COMPLETE, "", reusable=reusable)
         elif framing.broken:
             self._capture(connection, End.BAD_HTTP, framing.broken, reusable=False)
         elif why is None:
             return  # a payload that looked like an end
-        elif why[0] == End.CLOSED and connection.reads and framing.ends_by_close(b"".join(connection.reads).partition(b"\r\n\r\n")[0]):
+        elif why[0] == End.CLOSED and connection.reads and framing.ends_by_close(b"".join(connection.reads)):
             self._capture(connection, End.COMPLETE, "", reusable=False)
         elif connection.was_stale and not self.cancelling:
-            self.pool.replace(connection)
+            connection.pool.replace(connection)
         else:
             self._capture(connection, *why, reusable=False)
 
     def _capture(self, connection: Connection, end: End, detail: str, *, reusable: bool) -> None:
-        captured = Captured()
-        assert connection.index is not None
-        captured.index, captured.planned_ns, captured.sent_ns = connection.index, connection.planned_ns, connection.sent_ns
-        captured.end_ns, captured.end, captured.detail = time.monotonic_ns(), end, detail
-        made_for_it = not connection.served and connection.opened_ns >= self._start_ns
-        captured.connect_ns, captured.tls_ns = (connection.connect_ns, connection.tls_ns) if made_for_it else (0, 0)
-        captured.reused, captured.tries = connection.served > 0, connection.tries
-        captured.stamps, captured.reads, captured.raw = connection.stamps, connection.reads, None
+        if self.job.retries and not self.stopping and self._retries.take_reply(connection, end, self._end_ns):
+            connection.pool.in_flight -= 1
+            self._give_back(connection, reusable=reusable)
+            return
+        captured = answered(connection, end, detail, self._start_ns)
+        self.counters[Count.READS] += len(captured.reads)
+        connection.pool.in_flight -= 1
+        self._captured(captured)
+        self._give_back(connection, reusable=reusable)
+
+    def _give_back(self, connection: Connection, *, reusable: bool) -> None:
         if connection.framing is not None:
             connection.framing.close()
         connection.stamps, connection.reads, connection.framing = [], [], None
         connection.served += 1
-        self.counters[Count.READS] += len(captured.reads)
-        self._captured(captured)
         if reusable and not connection.unsent:
             connection.warm = True
-            self.pool.free(connection)
+            connection.pool.free(connection)
         else:
-            self.pool.retire(connection)
+            connection.pool.retire(connection)
 
-    def _lost(self, errand: Errand, end: End, detail: str) -> None:
+    def _lost(self, pool: Pool, errand: Errand, end: End, detail: str) -> None:
         """A request that got no connection."""
-        captured = Captured()
-        captured.index, captured.planned_ns, captured.end_ns = errand.number, errand.planned_ns, time.monotonic_ns()
-        captured.sent_ns = NO_TIME if errand.sent_ns is None else errand.sent_ns
-        captured.connect_ns, captured.tls_ns, captured.end, captured.reused, captured.tries, captured.detail = 0, 0, end, False, errand.tries, detail
-        captured.stamps, captured.reads, captured.raw = [], [], b""
-        self._captured(captured)
+        pool.in_flight -= 1
+        if not (self.job.retries and not self.stopping and self._retries.take_lost(pool, errand, end, self._end_ns)):
+            self._end_unanswered(pool, errand, end, detail)
+
+    def _end_unanswered(self, pool: Pool, errand: Errand, end: End, detail: str) -> None:
+        self._captured(unanswered(errand, pool, end, detail))
 
     def _captured(self, captured: Captured) -> None:
         self.in_flight -= 1
         self.counters[Count.ENDED] += 1
         self._spool.waiting.append(captured)
 
-    # time-outs and interrupts
+    # further tries
+
+    def _try_again(self, now: int) -> None:
+        """Start the tries that are due. What has waited beyond the end of the phase's duration is not tried again."""
+        for errand, pool in self._retries.due(now):
+            if now >= self._end_ns:
+                self._end_unanswered(pool, errand, End.CANCELLED, WAITED)
+            else:
+                self._balance.another(errand.number, pool).assign(errand._replace(began_ns=now))
+
+    # interrupts
 
     def stop(self) -> None:
-        """Send no more; those in flight go on."""
+        """Send no more; those in flight go on, those that wait to be tried again do not."""
         self.stopping = True
         if self.running:
             self._pacer.stop()
+            for errand, pool in self._retries.all():
+                self._end_unanswered(pool, errand, End.CANCELLED, WAITED)
 
     def cancel(self) -> None:
         """Send no more and end those in flight."""
         self.cancelling = True
         self.stop()
-        self.pool.lose_waiting(End.CANCELLED, "cancelled before a connection was open")
-        for connection in list(self.pool.connections):
-            if connection.index is not None:
-                connection.fail(End.CANCELLED, "cancelled while in flight")
+        for pool in self.pools:
+            pool.lose_waiting(End.CANCELLED, "cancelled before a connection was open")
+            for connection in list(pool.connections):
+                if connection.index is not None:
+                    connection.fail(End.CANCELLED, "cancelled while in flight")
 
     def _sweep(self, now: int) -> None:
         """Look at every connection: has its time run out, has it fallen silent after the stream's end mark? And is decoding keeping up?"""
         self._spool.sample_clock()
         self._hold(now)
-        job = self.job
-        connect_ns, request_ns, idle_ns = (int(s * 1e9) for s in (job.connect_timeout_s, job.request_timeout_s, job.idle_timeout_s))
-        for connection in list(self.pool.connections):
-            if connection.index is None:
-                if connection.opening and now - connection.opened_ns > connect_ns:
-                    self.pool.too_late(connection)
-                continue
-            if len(connection.reads) != connection.checked_reads:
-                connection.checked_reads, connection.quiet_since_ns = len(connection.reads), now
-            elif connection.reads and connection.fed < len(connection.reads) and connection.prove().complete:
-                connection.over()  # its end had come, with more bytes behind it
-                continue
-            elif connection.says_done():
-                connection.fail(End.OPEN_AFTER_DONE, "the server said [DONE] and left the reply open")
-                continue
-            if now - connection.sent_ns > request_ns:
-                connection.fail(End.REQUEST_TIMEOUT, f"not finished within {job.request_timeout_s:g} s (--request-timeout)")
-            elif idle_ns and now - connection.quiet_since_ns > idle_ns:
-                connection.fail(End.IDLE_TIMEOUT, f"no byte for {job.idle_timeout_s:g} s (--idle-timeout)")
+        self._timeouts.look(now)
 
     def _hold(self, now: int) -> None:
         """Send nothing while more of the spool than the limit waits to be decoded: disk use stays bounded, and the report says so."""
@@ -291,7 +309,9 @@ class Worker:
             self._held_since_ns = now
 
     def close(self) -> None:
-        self.pool.close()
+        for pool in self.pools:
+            pool.close()
+        self.sockets.close()
         self._timer.close()
 
 

@@ -6,7 +6,7 @@ from loadstone.records.columns import Records
 from loadstone.records.layout import ABSENT, Spans, Times, offsets
 from loadstone.records.lines import encode_record, open_records, read_records, whole_text, write_header
 from loadstone.records.parts import FilePart
-from loadstone.records.record import CANCELLED, COMPLETED, FAILED, SCHEMA, Record, RunHeader
+from loadstone.records.record import CANCELLED, COMPLETED, FAILED, SCHEMA, Record, Retried, RunHeader
 from loadstone.records.words import Words
 from loadstone.records.writer import ColumnWriter
 
@@ -20,6 +20,7 @@ __all__ = [
     "FilePart",
     "Record",
     "Records",
+    "Retried",
     "RunHeader",
     "Spans",
     "Times",

@@ -67,10 +67,13 @@ class Buffer:
                 code(r.prompt_token_source),
                 code(r.model),
                 code("\t".join(r.server_spans) or None),
+                code(r.target),
+                code("\t".join(f"{each.server} {each.reason}" for each in r.retried) if r.retried else None),
                 r.connect_ns,
                 r.tls_ns,
                 r.merged_reads,
                 r.streamed,
+                r.attempts,
             )
         except struct_error as error:
             raise OverflowError(f"record {r.index} has a number that fits no 64 bits: {error}") from None

@@ -52,10 +52,13 @@ class Records:
     prompt_token_source: Words
     model: Words
     span_names: Words  # of the values in server_spans, tabs between them
+    target: Words  # URL of the server
+    retried: Words  # attempts that were followed by another: of each the server's number, a blank and the reason, tabs between them
     streamed: NDArray[np.bool_]
     connect_ns: Times  # 0 where the connection was there already
     tls_ns: Times
     merged_reads: Times
+    attempts: Times
     token_rows: Times
     token_count_rows: Times
     server_rows: Times

@@ -18,7 +18,8 @@ NO_TEXT = -1  # the size of a text that is None
 
 TIMES = ("planned_ns", "sent_ns", "first_byte_ns", "first_token_ns", "first_output_ns", "last_token_ns", "end_ns")
 COUNTS = ("prompt_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "local_prompt_tokens", "wanted_output_tokens")
-WORDS = ("status", "reason", "token_source", "prompt_token_source", "model", "span_names")  # repeated texts: a code into one table
+# texts that repeat: a code into one table
+WORDS = ("status", "reason", "token_source", "prompt_token_source", "model", "span_names", "target", "retried")
 TEXTS = ("error", "text", "reasoning")  # one after the other from `texts_at`
 ROWS_OF = {"token_ns": "token_rows", "token_counts": "token_count_rows", "server_ns": "server_rows", "server_spans": "span_rows"}
 MADE = ("connect_ns", "tls_ns")  # of the connection; 0 where it was there already
@@ -33,6 +34,7 @@ _FIELDS = (
     *((name, "q") for name in MADE),
     ("merged_reads", "i"),
     ("streamed", "i"),
+    ("attempts", "i"),
 )
 
 pack_row = struct.Struct("<" + "".join(code for _, code in _FIELDS)).pack

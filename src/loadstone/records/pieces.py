@@ -31,7 +31,7 @@ def read_columns(pieces: Sequence[Piece], order: Times | None) -> dict[str, NDAr
     `order`: which row of the pieces, one after the other, becomes row i; None: row i itself.
     """
     count = sum(piece.last - piece.first for piece in pieces)
-    columns: dict[str, NDArray[Any]] = {name: np.empty(count, np.int64) for name in (*TIMES, *RAGGED, *MADE, "merged_reads")}
+    columns: dict[str, NDArray[Any]] = {name: np.empty(count, np.int64) for name in (*TIMES, *RAGGED, *MADE, "merged_reads", "attempts")}
     columns |= {name: np.empty(count, np.float64) for name in COUNTS}
     columns |= {name: np.empty(count, np.int32) for name in WORDS} | {"streamed": np.empty(count, bool)}
     where: Times | None = None

@@ -8,6 +8,15 @@ SCHEMA = "loadstone.records/1"
 COMPLETED, FAILED, CANCELLED = "completed", "failed", "cancelled"
 
 
+class Retried(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that was followed by another (--retries)."""
+
+    server: int  # number in the run's list of servers
+    reason: str  # as in Record
+    began_ns: int  # its first byte sent, or a connection begun that could not be made
+    end_ns: int
+
+
 class Record(msgspec.Struct, kw_only=True):
     """One request, as it is written to the records file. Field meanings: docs/records.md."""
 
@@ -49,6 +58,8 @@ class Record(msgspec.Struct, kw_only=True):
     reused: bool = False
     connect_ns: int = 0  # what making the connection took; on the first request it carried
     tls_ns: int = 0  # the TLS handshake after that
+    attempts: int = 1  # tries of the request, the last one included; times are from the first, all else is of the last
+    retried: list[Retried] = []  # those before the last
 
 
 class RunHeader(msgspec.Struct, kw_only=True):
