@@ -34,9 +34,11 @@ def mean_interval(samples: NDArray[np.float64]) -> Interval | None:
     return ratio_interval(known, np.ones(len(known)))
 
 
-def ratio_interval(amounts: NDArray[np.float64], sizes: NDArray[np.float64]) -> Interval | None:
-    """The interval of sum(amounts) / sum(sizes), pairs in the order in which they arose. None for too few, and where the sizes add up to 0."""
-    count = batches_for(len(amounts))
+def ratio_interval(amounts: NDArray[np.float64], sizes: NDArray[np.float64], batches: int | None = None) -> Interval | None:
+    """The interval of sum(amounts) / sum(sizes), pairs in the order in which they arose. None for too few, and where the sizes add up to 0. `batches`
+    (10 or 20): these pairs are batches already.
+    """
+    count = batches or batches_for(len(amounts))
     total = float(sizes.sum())
     if count is None or total <= 0:
         return None

@@ -35,3 +35,9 @@ def allowed_above(n: int, p: float) -> int | None:
     proofs = int(np.searchsorted(below, 1 - CONFIDENCE, side="right"))
     allowed = first + proofs - 1
     return allowed if proofs and allowed >= 1 else None
+
+
+def rank(n: int, p: float) -> int | None:
+    """The place, from 0 in ascending order, of the sample that is the estimate of percentile `p`; None where `n` samples are too few."""
+    above = allowed_above(n, p)
+    return None if above is None else n - above

@@ -33,7 +33,7 @@ def s_itl_ns(records: Records) -> Gaps:
 
 def s_itl_blocks(records: Records) -> Iterator[Gaps]:
     """The same, block after block of the records."""
-    return (s_itl_ns(block) for _, block in records.blocks() if block.server_rows[-1])
+    return (s_itl_ns(block) for _, block in records.blocks())
 
 
 def s_decode(records: Records) -> Spans:

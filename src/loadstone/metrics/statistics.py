@@ -15,9 +15,12 @@ from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from loadstone.errors import UsageError
+from loadstone.metrics import early_stopping
+from loadstone.metrics.batch_means import Interval
 from loadstone.metrics.selection import Blocks, Histogram
 from loadstone.metrics.summary import Distribution, Percentile
 from loadstone.metrics.sums import Moments, Samples
@@ -63,6 +66,13 @@ def pooled_distribution(name: str, unit: str, blocks: Blocks, percentiles: Itera
         moments.add(block)
         histogram.add(block)
     return _described(name, unit, moments, points, partial(histogram.select, blocks), per_unit)
+
+
+def with_mean_interval(found: Distribution, interval: Interval | None, per_unit: float = 1.0) -> Distribution:
+    """`found` with the interval of its mean, which is in the samples' own unit."""
+    if interval is None or found.mean is None:
+        return found
+    return msgspec.structs.replace(found, mean_low=interval.low / per_unit, mean_high=interval.high / per_unit)
 
 
 def _described(
@@ -125,8 +135,9 @@ def needed_samples(p: float) -> int | None:
 def _needed_ranks(n: int, p: float) -> list[int]:
     """0-based ranks that percentile `p` and its bounds read."""
     position = (n - 1) * p / 100
-    bounds = rank_bounds(n, p)
-    return [math.floor(position), math.ceil(position), *(rank - 1 for rank in bounds if rank is not None)]
+    bounds = [rank - 1 for rank in rank_bounds(n, p) if rank is not None]
+    early = early_stopping.rank(n, p)
+    return [math.floor(position), math.ceil(position), *bounds, *([] if early is None else [early])]
 
 
 def _percentile(ordered: Mapping[int, float], n: int, p: float, per_unit: float) -> Percentile:
@@ -134,4 +145,11 @@ def _percentile(ordered: Mapping[int, float], n: int, p: float, per_unit: float)
     below, above = ordered[math.floor(position)], ordered[math.ceil(position)]
     low, high = (None if rank is None else ordered[rank - 1] / per_unit for rank in rank_bounds(n, p))
     value = below + (above - below) * (position - math.floor(position))
-    return Percentile(value=value / per_unit, low=low, high=high, needs=needed_samples(p))
+    early = early_stopping.rank(n, p)
+    return Percentile(
+        value=value / per_unit,
+        low=low,
+        high=high,
+        needs=needed_samples(p),
+        early_stopping=None if early is None else ordered[early] / per_unit,
+    )

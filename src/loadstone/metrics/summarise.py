@@ -6,18 +6,23 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from loadstone.metrics.catalogue import METRICS, MS
 from loadstone.metrics.cautions import cautions
 from loadstone.metrics.goodput import goodput
 from loadstone.metrics.itl import itl_basis
+from loadstone.metrics.means import GapSums, interval_of
 from loadstone.metrics.outcomes import outcomes
+from loadstone.metrics.overload import overload
 from loadstone.metrics.peaks import peak_concurrency, peak_output_tokens_per_s
+from loadstone.metrics.servers import by_server, retries
 from loadstone.metrics.spans import Gaps
-from loadstone.metrics.statistics import distribution, pooled_distribution
+from loadstone.metrics.statistics import distribution, pooled_distribution, with_mean_interval
 from loadstone.metrics.summary import Distribution, Summary
 from loadstone.metrics.sums import Samples
 from loadstone.metrics.throughput import duration_s, event_rate, per_second, total_tokens
+from loadstone.metrics.window import Times, measured
 from loadstone.records import ABSENT, Records, Words
 
 ALWAYS = ("50", "90", "95", "99")  # percentiles that reports show whether or not they were asked for
@@ -33,15 +38,17 @@ def summarise(
     open_loop: bool = False,
     requested_rate: float | None = None,
     max_concurrency: int | None = None,
+    window: Times | None = None,
+    servers: Sequence[str] = (),
     client: Mapping[str, Any] | None = None,
     notes: Iterable[str] = (),
 ) -> Summary:
     """The summary of a run whose `records` are those of every request that was sent (dropped ones have none).
 
     `percentiles` as the person gave them ("99", "99.9"). `slos_ms`: limits by metric name, none without goodput. `open_loop`: requests were due at
-    times of their own. `requested_rate`: mean arrivals a second that were asked for, None for all at once, a ramp or a closed loop. `client` and
-    `notes` are passed on. Raises AccountingError if planned, sent and outcomes do not add up, UsageError for a percentile outside 0 to 100 or an
-    unknown SLO.
+    times of their own. `requested_rate`: mean arrivals a second that were asked for, None for all at once, a ramp or a closed loop. `window`: the
+    part of the run that a person wants figures of; None: the steady part, where there is one. `servers`: the URLs of all, where there are several. `client`
+    and `notes` are passed on. Raises AccountingError if planned, sent and outcomes do not add up, UsageError for a percentile outside 0 to 100 or an unknown SLO.
     """
     counts = outcomes(records, planned, dropped)
     seconds = duration_s(records)
@@ -72,6 +79,10 @@ def summarise(
         goodput=goodput(records, slos_ms, open_loop) if slos_ms else None,
         distributions=_distributions(records, [*percentiles, *ALWAYS], open_loop),
         server_spans=_server_spans(records, [*percentiles, *ALWAYS]),
+        overload=overload(records, open_loop=open_loop, constant_rate=requested_rate is not None),
+        window=measured(records, [*percentiles, *ALWAYS], open_loop=open_loop, asked=window),
+        servers=by_server(records, servers, [*percentiles, *ALWAYS]),
+        retries=retries(records),
         itl_basis=itl_basis(records),
         token_source=_sources(records, records.token_source),
         prompt_token_source=_sources(records, records.prompt_token_source),
@@ -83,6 +94,7 @@ def summarise(
 
 def _distributions(records: Records, percentiles: Sequence[str], open_loop: bool) -> dict[str, Distribution]:
     found: dict[str, Distribution] = {}
+    order = np.argsort(records.sent_ns, kind="stable")
     for name, metric in METRICS.items():
         if metric.planned and not open_loop:
             continue
@@ -90,10 +102,12 @@ def _distributions(records: Records, percentiles: Sequence[str], open_loop: bool
         if name == "icl" and itl_basis(records) == "event":
             found[name] = msgspec.structs.replace(found["itl"], name=name)  # the same samples
         elif metric.gaps:
-            blocks = partial(_values, metric.gaps, records)
-            found[name] = pooled_distribution(name, metric.unit, blocks, percentiles, per_unit)
+            sums = GapSums(records)
+            pooled = pooled_distribution(name, metric.unit, partial(_values, sums, metric.gaps, records), percentiles, per_unit)
+            found[name] = with_mean_interval(pooled, sums.interval(order), per_unit)
         elif metric.samples:
-            found[name] = distribution(name, metric.unit, metric.samples(records), percentiles, per_unit)
+            samples = metric.samples(records)
+            found[name] = with_mean_interval(distribution(name, metric.unit, samples, percentiles, per_unit), interval_of(samples, order), per_unit)
     return found
 
 
@@ -102,8 +116,8 @@ def _server_spans(records: Records, percentiles: Sequence[str]) -> dict[str, Dis
     return {name: distribution(name, MS, records.server_span(name), percentiles, 1e6) for name in names if name not in METRICS}
 
 
-def _values(gaps: Callable[[Records], Iterator[Gaps]], records: Records) -> Iterator[Samples]:
-    return (block.values for block in gaps(records))
+def _values(sums: GapSums, gaps: Callable[[Records], Iterator[Gaps]], records: Records) -> Iterator[Samples]:
+    return (block.values for _, block in sums.passing(gaps(records)))
 
 
 def _sources(records: Records, sources: Words) -> dict[str, int]:

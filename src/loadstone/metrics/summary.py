@@ -14,6 +14,15 @@ class Percentile(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None
     high: float | None
     needs: int | None
+    early_stopping: float | None = None  # MLPerf's bound from above, at 99 % confidence; None where the sample is too small for it
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A mean or a rate with its 95 % confidence interval by batch means; no interval (None) where there are too few samples for one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
 
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +32,8 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     count: int  # samples
     mean: float | None = None
+    mean_low: float | None = None  # 95 % confidence interval of the mean, by batch means; None for fewer than 100 requests
+    mean_high: float | None = None
     std: float | None = None  # population standard deviation
     minimum: float | None = None
     median: Percentile | None = None
@@ -54,6 +65,46 @@ class Overload(msgspec.Struct, frozen=True, kw_only=True):
     backlog_after: int | None = None  # ... and at its end
     refused: int = 0  # answered with 429 or 503
     drift: float = 0.0  # by how much of itself the median response E2EL rose, where it rose steadily
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a part of the run (window.py). Without a part, `start_s` is None and `why` says why there is none."""
+
+    asked: bool = False  # by --warmup-time, --measure-time or --cooldown-time; else it is the steady part, found
+    why: str = ""  # how it was chosen, or why there is none
+    start_s: float | None = None  # from the first send, like its end
+    end_s: float | None = None
+    sent: int = 0  # requests that were sent in it: of these are the latencies
+    completed: int = 0  # requests that completed in it
+    in_flight: float | None = None  # mean
+    request_throughput: Estimate | None = None
+    output_throughput: Estimate | None = None
+    total_token_throughput: Estimate | None = None
+    distributions: dict[str, Distribution] = {}
+
+
+class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of one of several servers in a run (servers.py)."""
+
+    url: str
+    sent: int  # requests whose last attempt went there
+    completed: int
+    failed: int
+    cancelled: int
+    retried: dict[str, int] = {}  # attempts there that were followed by another, by reason
+    total_output_tokens: int
+    request_throughput: float  # over the duration of the run, like all rates
+    output_throughput: float
+    distributions: dict[str, Distribution] = {}  # ttft, tpot, e2el
+
+
+class Retries(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests that were tried more than once (servers.py)."""
+
+    attempts: int = 0  # of all requests, the first ones included
+    requests: int = 0  # that were tried more than once ...
+    completed: int = 0  # ... and completed
+    reasons: dict[str, int] = {}  # attempts that were followed by another, by reason, most common first
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +152,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     itl_basis: str = "event"  # token, event
     token_source: dict[str, int] = {}  # completed requests by where their output token count came from
     prompt_token_source: dict[str, int] = {}
+    overload: Overload = Overload()
+    window: Measured = Measured()
+    servers: list[ServerFigures] = []  # where there are several
+    retries: Retries = Retries()
     thresholds: list[Judgement] = []
     warnings: list[str] = []  # what a reader must know before believing a number, in plain words
     notes: list[str] = []  # what was done on the way: rows repeated or left out, lengths counted in words ...

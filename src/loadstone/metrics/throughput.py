@@ -10,6 +10,7 @@ A run in which nothing was sent has duration 0 and throughputs 0. Sent rate is N
 
 import numpy as np
 
+from loadstone.metrics.spans import Mask
 from loadstone.records import ABSENT, Records, Spans, Times
 
 
@@ -21,9 +22,9 @@ def duration_s(records: Records) -> float:
     return max(0, int(end.max()) - int(sent.min())) / 1e9
 
 
-def total_tokens(records: Records, tokens: Spans) -> int:
-    """Sum of a token column over completed requests; unknown counts add nothing."""
-    return int(np.nansum(tokens[records.completed]))
+def total_tokens(records: Records, tokens: Spans, rows: Mask | None = None) -> int:
+    """Sum of a token column over completed requests (of `rows`); unknown counts add nothing."""
+    return int(np.nansum(tokens[records.completed if rows is None else records.completed & rows]))
 
 
 def per_second(amount: float, seconds: float) -> float:
