@@ -1,6 +1,8 @@
 """What is sent, field by field, and what is refused before anything is sent."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,3 +122,13 @@ def test_what_backends_take_is_what_workloads_think_they_take() -> None:
     assert {name for name, backend in every.items() if backend.takes_texts} == TEXTS
     assert {name for name, backend in every.items() if backend.takes_token_ids} == TOKEN_IDS
     assert {name for name, backend in every.items() if backend.takes_chats} == CHATS
+
+
+def test_the_page_lists_every_backend_and_links_to_pages_that_are_there() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    table = [line for line in (docs / "backends.md").read_text().split("## What is sent")[0].splitlines() if line.startswith("| ")][1:]
+    listed = [name for line in table for name in re.findall(r"`([a-z-]+)`", line.split(" | ")[0])]
+    assert sorted(listed) == sorted(names())
+    paths = {name: re.findall(r"`(/[^`]*)`", line.split(" | ")[1]) for line in table for name in re.findall(r"`([a-z-]+)`", line.split(" | ")[0])}
+    assert {name: [get(name).path] for name in names() if paths[name]} == {name: path for name, path in paths.items() if path}
+    assert all((docs / page).is_file() for line in table for page in re.findall(r"\]\((backends/[a-z-]+\.md)", line))

@@ -124,6 +124,8 @@ def test_an_echoed_prompt_is_no_output() -> None:
     assert record("openai", *stream, DONE, count_tokens=len, request=asks(echo=True, prompt=[5, 6, 7])).output_tokens == len("Hi there you") - 3
     assert record("openai", *stream, usage(9), DONE, count_tokens=len, request=asks(echo=True)).output_tokens == 9
     assert "echo" in get("openai").notes(Options(model="m", overrides={"echo": True}))[0]
+    assert "llama.cpp" in get("openai-chat").notes(Options(model="m", overrides={"n": 2}))[0]
+    assert get("openai-chat").notes(Options(model="m", overrides={"n": 1, "echo": False})) == []
 
 
 def test_an_echoed_last_message_of_a_chat_is_no_output() -> None:

@@ -85,9 +85,16 @@ class OpenAI(Backend):
             reply.echo = len(prompt) if isinstance(prompt, list) else text(prompt) or text(last.get("content"))
 
     def notes(self, options: Options) -> list[str]:
-        if options.overrides.get("echo") is not True:
-            return []
-        return ["echo: each reply begins with its prompt, and so TTFT is the time of the prompt's text where the server sends that by itself"]
+        notes = []
+        if options.overrides.get("echo") is True:
+            notes.append(
+                "echo: each reply begins with its prompt, and so TTFT is the time of the prompt's text where the server sends that by itself"
+            )
+        if (several := count(options.overrides.get("n")) or 1) > 1:
+            notes.append(
+                f"n {several}: output tokens are those of all choices as the server's usage has them, and llama.cpp's has those of one choice"
+            )
+        return notes
 
     def read_many(self, frames: Frames, reply: Reply) -> Batch | None:
         return read_many(frames, reply)
