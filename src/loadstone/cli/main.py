@@ -27,6 +27,8 @@ COMMANDS = {
     "bench": Command("loadstone.cli.bench", "load-test a server and report what its users feel"),
     "plan": Command("loadstone.cli.plan", "make the plan of a run and show it; send nothing"),
     "decode": Command("loadstone.cli.decode", "decode a kept run again, with other definitions or after a crash"),
+    "show": Command("loadstone.cli.show", "print a result or records file as its run did"),
+    "compare": Command("loadstone.cli.compare", "hold results against each other: which differences are more than chance?"),
     "simulate": Command("loadstone.cli.simulate", "serve a simulated engine whose timings are known"),
     "check": Command("loadstone.cli.check", "test whether the client on this machine can measure a load truly"),
     "demo": Command("loadstone.cli.demo", "load-test the simulated engine: a first run without a server"),

@@ -17,6 +17,7 @@ from loadstone.redact import public_command
 from loadstone.report.details import details
 from loadstone.report.secrets import without_secrets
 
+SCHEMA = "loadstone.result/1"
 FROM_PLANNED = ("response_ttft", "response_e2el", "queue_delay")
 
 
@@ -38,7 +39,7 @@ def result_document(
     for name in (*config.percentile_metrics, *(FROM_PLANNED if summary.open_loop else ())):
         document |= _figures(summary.distributions[name], config.metric_percentiles)
     document |= _added(summary, config)
-    document |= {"clock": clock, "loadstone_version": loadstone.__version__, "command": public_command(command)}
+    document |= {"schema": SCHEMA, "clock": clock, "loadstone_version": loadstone.__version__, "command": public_command(command)}
     if config.save_detailed:
         document |= details(records, summary.planned, config, input_texts)
     return document
@@ -134,6 +135,7 @@ def _added(summary: Summary, config: RunConfig) -> dict[str, Any]:
         "itl_basis": summary.itl_basis,
         "server_spans": {name: _span(each, config.metric_percentiles) for name, each in summary.server_spans.items()},
         "thresholds": msgspec.to_builtins(summary.thresholds),
+        "distributions": {name: msgspec.to_builtins(each) for name, each in summary.distributions.items() if each.count},
         "warnings": summary.warnings,
         "notes": [without_secrets(note, config) for note in summary.notes],
         "client": summary.client,

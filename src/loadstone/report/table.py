@@ -25,7 +25,9 @@ def latency_table(summary: Summary, config: RunConfig) -> list[str]:
 
 def server_table(summary: Summary, config: RunConfig) -> list[str]:
     """A title line, then one line a span that servers stated, with S_TTFT and S_E2EL if the latency table has them not. Empty without any span."""
-    metrics = {name: summary.distributions[name] for name in ("s_ttft", "s_e2el") if name not in config.percentile_metrics}
+    metrics = {
+        name: summary.distributions[name] for name in ("s_ttft", "s_e2el") if name in summary.distributions and name not in config.percentile_metrics
+    }
     found = {LABELS[name].short: each for name, each in metrics.items() if each.count} | summary.server_spans
     if not summary.server_spans:
         return []
@@ -41,9 +43,9 @@ def server_table(summary: Summary, config: RunConfig) -> list[str]:
 def _row(label: str, found: Distribution, columns: list[str]) -> str:
     if found.mean is None:
         return f"{label:<15}{0:>9}{'-':>9}"
-    points = [found.percentiles[text] for text in columns]
-    figures = "".join(f"{_short(value):>9}" for value in (found.mean, *(point.value for point in points)))
-    return f"{label:<15}{found.count:>9}{figures}  {_interval(points[-1])}"
+    points = [found.percentiles.get(text) for text in columns]  # an older result file has those alone that were asked for
+    figures = "".join(f"{'-' if point is None else _short(point.value):>9}" for point in points)
+    return f"{label:<15}{found.count:>9}{_short(found.mean):>9}{figures}  {_interval(points[-1]) if points[-1] else ''}".rstrip()
 
 
 def _interval(point: Percentile) -> str:
