@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from loadstone.config import RunConfig
 from loadstone.metrics.summarise import summarise
-from loadstone.records import Record, Records
+from loadstone.records import Record, Records, Retried
 from loadstone.report.terminal import print_report, render
 
 ALL = ("ttft", "s_ttft", "ttfot", "tpot", "itl", "icl", "s_itl", "e2el", "s_e2el", "s_decode", "input_len", "s_input_len", "output_len")
@@ -208,3 +208,22 @@ def test_what_servers_say_of_themselves_by_its_name(reply: Any) -> None:
     chosen = report(records, RunConfig(model="m", percentile_metrics=("s_ttft",)))
     assert "S_TTFT  " not in chosen.partition("Server's own times")[2]
     assert "Server's own times" not in report([reply(tokens=[30, 100])])
+
+
+def test_several_servers_have_a_line_each_and_retries_are_told(reply: Any) -> None:
+    urls = ["http://10.0.0.1:8000", "https://a-very-long-name.of-a-host.example.com:8443/team/a"]
+    again = [Retried(server=0, reason="http 429", began_ns=0, end_ns=1)]
+    records = [
+        reply(0, tokens=[100, 150], target=urls[0]),
+        reply(1, tokens=[200, 300, 400], target=urls[1], attempts=2, retried=again),
+    ]
+    text = report(records, servers=urls)
+    lines = text.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("Server  "))
+    # 0.4 s in all: one request and 2 or 3 tokens each
+    assert lines[at].split() == ["Server", "done", "failed", "req/s", "tok/s", "TTFT", "p50", "p99", "TPOT"]
+    assert lines[at + 1].split() == ["10.0.0.1:8000", "1", "0", "2.50", "5.00", "100.00", "100.00", "50.00"]
+    assert lines[at + 2].split() == ["..ample.com:8443/team/a", "1", "0", "2.50", "7.50", "200.00", "200.00", "100.00"]
+    assert "  3 attempts = 2 sent + 1 tried again (1 x http 429); of the 1 requests that" in text
+    assert max(map(cell_len, lines)) <= 80
+    assert "Server  " not in report(records) and "attempts" not in report(records[:1])

@@ -46,6 +46,7 @@ def summary_of(config: RunConfig, records: Records, manifest: Manifest, client: 
         open_loop=manifest.open_loop,
         requested_rate=manifest.requested_rate,
         max_concurrency=config.max_concurrency,
+        servers=manifest.targets,
         client=client,
         notes=notes,
     )

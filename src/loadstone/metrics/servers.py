@@ -1,8 +1,8 @@
 """What each server did, where several share a run, and what became of requests that were tried more than once.
 
-A request counts for the server that its last attempt went to: `sent`, the outcomes and the samples of one server are those of its own requests, by the
-same formulas as for all. Rates are over the duration of the whole run, so that those of the servers add up to the total's; percentiles do not, being of
-each server's own samples. `retried` counts attempts *on* a server that were followed by another, wherever that one went.
+A request counts for the server that its last attempt went to: `sent`, the outcomes and the samples of one server are those of its own requests, by
+the same formulas as for all. Rates are over the duration of the whole run, so that those of the servers add up to the total's; percentiles do not,
+being of each server's own samples. `retried` counts attempts *on* a server that were followed by another, wherever that one went.
 
 attempts = requests that were sent + attempts that were followed by another.
 """

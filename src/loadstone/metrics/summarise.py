@@ -47,8 +47,9 @@ def summarise(
 
     `percentiles` as the person gave them ("99", "99.9"). `slos_ms`: limits by metric name, none without goodput. `open_loop`: requests were due at
     times of their own. `requested_rate`: mean arrivals a second that were asked for, None for all at once, a ramp or a closed loop. `window`: the
-    part of the run that a person wants figures of; None: the steady part, where there is one. `servers`: the URLs of all, where there are several. `client`
-    and `notes` are passed on. Raises AccountingError if planned, sent and outcomes do not add up, UsageError for a percentile outside 0 to 100 or an unknown SLO.
+    part of the run that a person wants figures of; None: the steady part, where there is one. `servers`: the URLs of all, where there are several.
+    `client` and `notes` are passed on. Raises AccountingError if planned, sent and outcomes do not add up, UsageError for a percentile outside 0 to
+    100 or an unknown SLO.
     """
     counts = outcomes(records, planned, dropped)
     seconds = duration_s(records)

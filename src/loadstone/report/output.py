@@ -21,7 +21,7 @@ _NAMES = (
     " ramp_up_start_rps ramp_up_end_rps duration completed total_input_tokens total_output_tokens request_throughput request_goodput"
     " output_throughput total_token_throughput planned sent dropped failed cancelled failures failure_examples open_loop planned_rate sent_rate"
     " max_output_tokens_per_s max_concurrent_requests goodput token_source prompt_token_source itl_basis server_spans thresholds warnings notes"
-    " client distributions schema clock loadstone_version command"
+    " client servers attempts retried distributions schema clock loadstone_version command"
 )
 OWN_KEYS = frozenset(_NAMES.split()) | frozenset(ARRAYS)
 _FIGURE = re.compile(

@@ -11,7 +11,7 @@ import msgspec
 
 import loadstone
 from loadstone.config import INFINITE, RunConfig
-from loadstone.metrics.summary import Distribution, Percentile, Summary
+from loadstone.metrics.summary import Distribution, Percentile, ServerFigures, Summary
 from loadstone.records import Records
 from loadstone.redact import public_command
 from loadstone.report.details import details
@@ -108,6 +108,18 @@ def _span(found: Distribution, percentiles: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _server(found: ServerFigures, percentiles: Sequence[str]) -> dict[str, Any]:
+    """The part of one server; its figures under the names that they have for all."""
+    figures: dict[str, Any] = {}
+    for each in found.distributions.values():
+        key, points = f"{each.name}_ms", dict.fromkeys((*percentiles, "99"))
+        figures |= {f"mean_{key}": each.mean, f"median_{key}": each.median.value if each.median else None}
+        figures |= {f"p{text}_{key}": each.percentiles[text].value if text in each.percentiles else None for text in points}
+        figures |= {f"n_{each.name}": each.count}
+    names = ("url", "sent", "completed", "failed", "cancelled", "retried", "total_output_tokens", "request_throughput", "output_throughput")
+    return {name: getattr(found, name) for name in names} | figures
+
+
 def _interval(point: Percentile | None) -> list[float | None] | None:
     return [point.low, point.high] if point else None
 
@@ -134,6 +146,9 @@ def _added(summary: Summary, config: RunConfig) -> dict[str, Any]:
         "prompt_token_source": summary.prompt_token_source,
         "itl_basis": summary.itl_basis,
         "server_spans": {name: _span(each, config.metric_percentiles) for name, each in summary.server_spans.items()},
+        "servers": [_server(each, config.metric_percentiles) for each in summary.servers],
+        "attempts": summary.retries.attempts,
+        "retried": summary.retries.reasons,
         "thresholds": msgspec.to_builtins(summary.thresholds),
         "distributions": {name: msgspec.to_builtins(each) for name, each in summary.distributions.items() if each.count},
         "warnings": summary.warnings,

@@ -13,6 +13,7 @@ from loadstone.metrics.summary import Summary
 from loadstone.report.block import block
 from loadstone.report.page import Page
 from loadstone.report.secrets import without_secrets
+from loadstone.report.servers import retry_line, server_lines
 from loadstone.report.table import latency_table, server_table
 from loadstone.report.thresholds import threshold_lines
 
@@ -43,6 +44,8 @@ def _page(summary: Summary, config: RunConfig) -> Page:
     say.heading("Requests")
     say.line(f"  {summary.planned} planned = {summary.sent} sent + {summary.dropped} dropped")
     say.line(f"  {summary.sent} sent = {summary.completed} completed + {summary.failed} failed + {summary.cancelled} cancelled")
+    if retried := retry_line(summary):
+        say.wrapped(retried, "  ")
     if summary.completed:
         say.wrapped(_counting(summary), "  ")
     if summary.goodput is not None:
@@ -57,6 +60,10 @@ def _page(summary: Summary, config: RunConfig) -> Page:
         say.wrapped("Percentiles interpolate linearly; intervals take the samples as independent.", style="dim")
     threshold_lines(say, summary.thresholds)
     if table := server_table(summary, config):
+        say.heading(table[0])
+        for text in table[1:]:
+            say.line(text)
+    if table := server_lines(summary):
         say.heading(table[0])
         for text in table[1:]:
             say.line(text)
