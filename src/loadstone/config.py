@@ -48,7 +48,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout: float = 60.0
     idle_timeout: float = 0.0  # seconds without a byte of the reply; 0: none
     connections: str = "reuse"  # reuse: kept alive; new: one for each request
-    retries: int = 0  # more tries of a request that got no reply, or 429 or 503
+    retries: int = 0  # further tries of a request (docs/servers.md)
     proxy: str | None = None  # None: as HTTP_PROXY, HTTPS_PROXY and NO_PROXY say; "none": none
     insecure: bool = False  # do not check certificates
     ca_file: str | None = None

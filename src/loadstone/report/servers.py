@@ -2,18 +2,18 @@
 
 from loadstone.metrics.summary import Distribution, Summary
 
-NAME = 24
+NAME = 22
 
 
 def server_lines(summary: Summary) -> list[str]:
     """A title line, then one line a server. Empty for one server."""
     if not summary.servers:
         return []
-    lines = [f"{'Server':<{NAME}}{'done':>7}{'failed':>7}{'req/s':>8}{'tok/s':>9}{'TTFT p50':>9}{'p99':>8}{'TPOT':>8}"]
+    lines = [f"{'Server':<{NAME}}{'done':>7}{'failed':>7}{'req/s':>8}{'tok/s':>9}{'TTFT p50':>9}{'p99':>8}{'TPOT p50':>10}"]
     for each in summary.servers:
         ttft, tpot = each.distributions["ttft"], each.distributions["tpot"]
         rates = f"{_short(each.request_throughput):>8}{_short(each.output_throughput):>9}"
-        latencies = f"{_point(ttft, '50'):>9}{_point(ttft, '99'):>8}{_point(tpot, '50'):>8}"
+        latencies = f"{_point(ttft, '50'):>9}{_point(ttft, '99'):>8}{_point(tpot, '50'):>10}"
         lines.append(f"{_name(each.url):<{NAME}}{each.completed:>7}{each.failed:>7}{rates}{latencies}")
     return lines
 
