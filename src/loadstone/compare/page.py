@@ -10,7 +10,7 @@ from loadstone.report.labels import LABELS
 from loadstone.report.page import Page
 
 STYLES = {BETTER: "green", WORSE: "bold red", NOT_COMPARABLE: "yellow"}
-NAMES = {"output": "output", "total": "all tokens", "requests": "requests", "goodput": "goodput", "errors": "failed"}
+NAMES = {"output": "output", "total": "in + out", "requests": "requests", "goodput": "goodput", "errors": "failed"}
 OWN = {"response_ttft": "TTFT from due (ms)", "response_e2el": "E2EL from due (ms)", "queue_delay": "Sent after due (ms)"}
 UNIT_FREE = ("input_len", "s_input_len", "output_len")
 ONCE = (
@@ -25,7 +25,7 @@ def page(sides: Sequence[Sequence[Run]], pairs: Sequence[Pair], outcomes: Sequen
     for number, side in enumerate(sides):
         say.wrapped(f"{_letter(number)}  {_named(side)}", rest="   ")
     for pair in pairs:
-        say.heading(f"{'':<11}{'A':>9}{pair.name:>9}{'change':>9}{'':>8}{'95 % interval, %':>16}  verdict")
+        say.heading(f"{'':<10}{'A':>9}{pair.name:>9}{'change':>9}{'':>8}{'95 % interval':>15} verdict")
         section = ""
         for row in pair.rows:
             if (head := _section(row)) != section:
@@ -93,14 +93,14 @@ def _name(row: Row) -> str:
 
 def _line(row: Row) -> str:
     percent = "" if row.percent is None else f"{row.percent:+.1f}%" if abs(row.percent) < 1000 else f"{row.percent:+.0f}%"
-    change = f"{row.difference:+.2f}" if abs(row.difference) < 99999 else f"{row.difference:+.2g}"
-    return f"  {_name(row)[:10]:<9}{_short(row.a):>9}{_short(row.b):>9}{change:>9}{percent:>8}{_interval(row):>16} {row.verdict}"
+    change = f"{row.difference:+.2f}" if abs(row.difference) < 9999 else f"{row.difference:+.0f}"
+    return f"  {_name(row)[:8]:<8}{_short(row.a):>9}{_short(row.b):>9}{change:>9}{percent:>8}{_interval(row):>15} {row.verdict}"
 
 
 def _interval(row: Row) -> str:
     if row.low is not None and row.high is not None:
         text = f"{row.low:+.1f} to {row.high:+.1f}"
-        return text if len(text) <= 15 else f"{row.low:+.0f} to {row.high:+.0f}"
+        return text if len(text) <= 14 else f"{row.low:+.0f} to {row.high:+.0f}"
     return "none"
 
 
@@ -128,8 +128,8 @@ def _remarks(sides: Sequence[Sequence[Run]], pairs: Sequence[Pair]) -> Iterator[
     judged = [row for row in rows if row.p_value is not None and row.verdict != NOT_COMPARABLE]
     if judged:
         yield (
-            f"Intervals are of each row alone. Verdicts hold at 5 % over all {len(judged)} rows together (Holm), so a row whose interval leaves 0 out"
-            " may show no difference."
+            f"Intervals are in % of A, each row alone. Verdicts hold at 5 % over all {len(judged)} rows together (Holm), so a row whose interval leaves 0"
+            " out may show no difference."
         )
         if all(len(side) == 1 for side in sides):
             yield ONCE
@@ -140,4 +140,4 @@ def _remarks(sides: Sequence[Sequence[Run]], pairs: Sequence[Pair]) -> Iterator[
 
 
 def _plain(row: Row) -> str:
-    return _section(row).removesuffix(" (ms)") if row.metric not in PER_SECOND else f"{NAMES[row.metric]} a second"
+    return _section(row).removesuffix(" (ms)") if row.metric not in PER_SECOND else f"{NAMES[row.metric].capitalize()} a second"
