@@ -44,8 +44,10 @@ def test_round_robin_is_exact(tmp_path: Path, cap: int | None) -> None:
 
 def test_connections_are_opened_ahead_to_all(tmp_path: Path) -> None:
     with Scripted(stream(WORDS)) as first, Scripted(stream(WORDS)) as second:
-        drive(tmp_path, [first.port, second.port], 0, cap=5, connections=5)
-    assert (first.connections, second.connections) == (3, 2)
+        ready: list[int] = []
+        ports = [first.port, second.port]
+        drive(tmp_path, ports, 0, cap=5, connections=5, while_running=lambda worker: ready.extend(len(pool.idle) for pool in worker.pools))
+    assert ready == [3, 2]
 
 
 def test_a_repeated_plan_goes_on_round_robin(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from loadstone.engine.ends import End
 from loadstone.engine.retry import pause_ns, retry_after_s
@@ -20,7 +22,7 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 
 def said(*headers: str) -> bytes:
-    return "\r\n".join(["HTTP/1.1 429 Too Many Requests", *headers, "", ""]).encode()
+    return "\r\n".join(["HTTP/1.1 429 Too Many Requests", *headers, "", ""]).encode("latin-1")
 
 
 def date(after_s: float) -> str:
@@ -47,6 +49,16 @@ def date(after_s: float) -> str:
 )
 def test_retry_after(reply: bytes, wait_s: float | None) -> None:
     assert retry_after_s(reply) == wait_s
+
+
+printable = st.text(st.characters(max_codepoint=255, exclude_characters="\r\n"), max_size=40)
+
+
+@given(printable, st.sampled_from(["", "Fri, 01 Jan 9999999 ", "1 Mar 2026 99:"]))
+def test_no_retry_after_ends_a_worker(text: str, begins: str) -> None:
+    for reply in (said(f"Retry-After: {begins}{text}"), said(f"Date: {begins}{text}", f"Retry-After: {date(5)}")):
+        wait_s = retry_after_s(reply)
+        assert wait_s is None or 0 <= wait_s < 1e12
 
 
 def test_back_off_doubles_up_to_eight_seconds_and_is_drawn_from_the_seed() -> None:

@@ -58,6 +58,16 @@ class Timer:
         if self._libc.timerfd_settime(self.fd, self._ABSOLUTE, value, None):
             raise OSError(ctypes.get_errno(), "timerfd_settime")
 
+    def until(self, due_ns: int, most_ns: int) -> float:
+        """Seconds that a poll may block so as to be awake at `due_ns`: none if that is now, at most `most_ns`. Arms the timer for it."""
+        wait_ns = due_ns - time.monotonic_ns()
+        if wait_ns <= 0:
+            return 0.0
+        if self.fd is None:
+            return min(wait_ns, most_ns) / 1e9 if wait_ns > 1_000_000 else 0.0
+        self.arm(due_ns)
+        return most_ns / 1e9
+
     def clear(self) -> None:
         """Take the expiry off the descriptor, so that it is no longer readable."""
         if self.fd is not None:

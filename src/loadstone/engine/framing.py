@@ -26,6 +26,7 @@ class Framing:
 
     def __init__(self) -> None:
         self.parser = HttpResponseParser(self)
+        self.parser.set_dangerous_leniencies(lenient_spaces_after_chunk_size=True)  # as old servers pad it; other clients take it too
         self.complete = self.has_head = self.surplus = self._interim = self._keep_alive = False
         self.broken = ""
         self.status = 0  # of the reply, once its head is there

@@ -195,6 +195,19 @@ class Pool:
             connection.warm = True
             self.idle.append(connection)
 
+    def take_back(self, connection: Connection, *, reusable: bool) -> None:
+        """The request on this connection is no longer on it, and what was read is somebody else's by now."""
+        self.in_flight -= 1
+        if connection.framing is not None:
+            connection.framing.close()
+        connection.stamps, connection.reads, connection.framing = [], [], None
+        connection.served += 1
+        if reusable and not connection.unsent:
+            connection.warm = True
+            self.free(connection)
+        else:
+            self.retire(connection)
+
     def discard(self, connection: Connection) -> None:
         """Close and forget a connection."""
         connection.index = None

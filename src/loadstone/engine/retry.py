@@ -26,6 +26,7 @@ STATUSES = frozenset((429, 502, 503, 504, 529))  # too many requests, and a serv
 NO_WAY = (End.NOT_CONNECTED, End.CONNECT_TIMEOUT)
 CUT = (End.CLOSED, End.RESET)  # tried again if no byte of the reply had come
 FIRST_S, MOST_S = 0.5, 8.0  # the longest back-off after the first try, and after any
+NO_DATE = (ValueError, TypeError, IndexError, OverflowError, OSError)  # what a stranger's date can make of Python's parser
 _AFTER = re.compile(rb"(?i)\r\nretry-after:[ \t]*([^\r\n]*)")
 _DATE = re.compile(rb"(?i)\r\ndate:[ \t]*([^\r\n]*)")
 
@@ -57,7 +58,7 @@ def retry_after_s(reply: bytes) -> float | None:
     text = found[1].decode("latin-1").strip()
     try:
         return min(max(float(text), 0.0), 1e9) if re.fullmatch(r"\d+(\.\d+)?", text) else max(_date_s(text) - _now_s(head), 0.0)
-    except (ValueError, OverflowError):
+    except NO_DATE:
         return None
 
 
@@ -65,7 +66,7 @@ def _now_s(head: bytes) -> float:
     if date := _DATE.search(head):
         try:
             return _date_s(date[1].decode("latin-1"))
-        except ValueError:
+        except NO_DATE:
             pass
     return time.time()
 

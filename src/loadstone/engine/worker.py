@@ -146,14 +146,7 @@ class Worker:
             if pacer.planned_ns == NONE:
                 return 0.0
             due_ns = min(due_ns, pacer.planned_ns)
-        if due_ns != NEVER:
-            wait_ns = due_ns - time.monotonic_ns()
-            if wait_ns <= 0:
-                return 0.0
-            if self._timer.fd is None:
-                return min(wait_ns, SWEEP_NS) / 1e9 if wait_ns > 1_000_000 else 0.0
-            self._timer.arm(due_ns)
-        return SWEEP_NS / 1e9
+        return SWEEP_NS / 1e9 if due_ns == NEVER else self._timer.until(due_ns, SWEEP_NS)
 
     def _look(self, fd: int) -> None:
         """Sample how long the newest data had been there before it was read."""
@@ -228,34 +221,18 @@ class Worker:
 
     def _capture(self, connection: Connection, end: End, detail: str, *, reusable: bool) -> None:
         if self.job.retries and not self.stopping and self._retries.take_reply(connection, end, self._end_ns):
-            connection.pool.in_flight -= 1
-            self._give_back(connection, reusable=reusable)
+            connection.pool.take_back(connection, reusable=reusable)
             return
         captured = answered(connection, end, detail, self._start_ns)
         self.counters[Count.READS] += len(captured.reads)
-        connection.pool.in_flight -= 1
         self._captured(captured)
-        self._give_back(connection, reusable=reusable)
-
-    def _give_back(self, connection: Connection, *, reusable: bool) -> None:
-        if connection.framing is not None:
-            connection.framing.close()
-        connection.stamps, connection.reads, connection.framing = [], [], None
-        connection.served += 1
-        if reusable and not connection.unsent:
-            connection.warm = True
-            connection.pool.free(connection)
-        else:
-            connection.pool.retire(connection)
+        connection.pool.take_back(connection, reusable=reusable)
 
     def _lost(self, pool: Pool, errand: Errand, end: End, detail: str) -> None:
         """A request that got no connection."""
         pool.in_flight -= 1
         if not (self.job.retries and not self.stopping and self._retries.take_lost(pool, errand, end, self._end_ns)):
-            self._end_unanswered(pool, errand, end, detail)
-
-    def _end_unanswered(self, pool: Pool, errand: Errand, end: End, detail: str) -> None:
-        self._captured(unanswered(errand, pool, end, detail))
+            self._captured(unanswered(errand, pool, end, detail))
 
     def _captured(self, captured: Captured) -> None:
         self.in_flight -= 1
@@ -268,7 +245,7 @@ class Worker:
         """Start the tries that are due. What has waited beyond the end of the phase's duration is not tried again."""
         for errand, pool in self._retries.due(now):
             if now >= self._end_ns:
-                self._end_unanswered(pool, errand, End.CANCELLED, WAITED)
+                self._captured(unanswered(errand, pool, End.CANCELLED, WAITED))
             else:
                 self._balance.another(errand.number, pool).assign(errand._replace(began_ns=now))
 
@@ -280,7 +257,7 @@ class Worker:
         if self.running:
             self._pacer.stop()
             for errand, pool in self._retries.all():
-                self._end_unanswered(pool, errand, End.CANCELLED, WAITED)
+                self._captured(unanswered(errand, pool, End.CANCELLED, WAITED))
 
     def cancel(self) -> None:
         """Send no more and end those in flight."""
