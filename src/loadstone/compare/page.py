@@ -128,8 +128,8 @@ def _remarks(sides: Sequence[Sequence[Run]], pairs: Sequence[Pair]) -> Iterator[
     judged = [row for row in rows if row.p_value is not None and row.verdict != NOT_COMPARABLE]
     if judged:
         yield (
-            f"Intervals are in % of A, each row alone. Verdicts hold at 5 % over all {len(judged)} rows together (Holm), so a row whose interval leaves 0"
-            " out may show no difference."
+            f"Intervals are in % of A, each row alone. Verdicts hold at 5 % over all {len(judged)} rows together (Holm), so a row whose"
+            " interval leaves 0 out may show no difference."
         )
         if all(len(side) == 1 for side in sides):
             yield ONCE
