@@ -59,6 +59,14 @@ def test_gaps_stay_with_their_request() -> None:
     values = np.random.default_rng(3).exponential(size=400)
     one, four = mean(Series(values)), mean(Series(np.repeat(values, 4), np.full(400, 4)))
     assert four.error == pytest.approx(one.error) and four.value == pytest.approx(one.value)
+    uneven = np.repeat([1, 3], 50)  # the first five batches of ten requests hold 10 gaps each, the others 30
+    gaps = np.arange(200.0)
+    sums, sizes = (
+        [gaps[10 * k : 10 * k + 10].sum() for k in range(5)] + [gaps[50 + 30 * k : 80 + 30 * k].sum() for k in range(5)],
+        [10] * 5 + [30] * 5,
+    )
+    residuals = np.array(sums) - 99.5 * np.array(sizes)
+    assert mean(Series(gaps, uneven)).error == pytest.approx(math.sqrt((residuals**2).sum() / 9 * 10) / 200)
     p99 = percentile(Series(np.repeat(values, 4), np.full(400, 4)), 99)
     assert p99.error == pytest.approx(percentile(Series(values), 99).error, rel=0.5)
 
