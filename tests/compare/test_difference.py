@@ -1,5 +1,6 @@
 """The statistics of a comparison against scipy, against values worked out by hand, and against runs that are known to be alike or not."""
 
+import itertools
 import math
 import sys
 from pathlib import Path
@@ -61,11 +62,9 @@ def test_gaps_stay_with_their_request() -> None:
     assert four.error == pytest.approx(one.error) and four.value == pytest.approx(one.value)
     uneven = np.repeat([1, 3], 50)  # the first five batches of ten requests hold 10 gaps each, the others 30
     gaps = np.arange(200.0)
-    sums, sizes = (
-        [gaps[10 * k : 10 * k + 10].sum() for k in range(5)] + [gaps[50 + 30 * k : 80 + 30 * k].sum() for k in range(5)],
-        [10] * 5 + [30] * 5,
-    )
-    residuals = np.array(sums) - 99.5 * np.array(sizes)
+    edges, sizes = [0, 10, 20, 30, 40, 50, 80, 110, 140, 170, 200], np.repeat([10, 30], 5)
+    sums = np.array([gaps[start:end].sum() for start, end in itertools.pairwise(edges)])
+    residuals = sums - 99.5 * sizes
     assert mean(Series(gaps, uneven)).error == pytest.approx(math.sqrt((residuals**2).sum() / 9 * 10) / 200)
     p99 = percentile(Series(np.repeat(values, 4), np.full(400, 4)), 99)
     assert p99.error == pytest.approx(percentile(Series(values), 99).error, rel=0.5)
