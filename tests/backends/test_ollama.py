@@ -87,7 +87,7 @@ def test_a_document() -> None:
         ([chat("Hel"), chat("lo")], "incomplete", "end mark"),
         ([b'{"message":{"content":"Hel"},"done":fal'], "json", "malformed"),
         ([line(message={"content": ""}, done=True, done_reason="load")], "server error", "nothing was generated"),
-        ([], "incomplete", "end mark"),
+        ([], "incomplete", "the reply is empty"),
     ],
 )
 def test_failures(pieces: list[bytes], reason: str, said: str) -> None:

@@ -118,7 +118,7 @@ def test_arrival_time_is_a_span_in_seconds(value: Any, ns: int | None) -> None:
         ({"error_code": 336100, "error_msg": "try again", "id": "x"}, "try again"),
         ({"detail": "Not authenticated"}, "Not authenticated"),
         ({"error": "just words"}, "just words"),
-        ({"error": True}, "True"),
+        ({"error": True, "message": "gone"}, "gone"),
     ],
 )
 def test_errors_in_every_shape(message: dict[str, Any], said: str) -> None:

@@ -226,6 +226,21 @@ def test_a_stale_connection_is_replaced_once(tmp_path: Path) -> None:
     assert all(exchange.sent_ns <= exchange.stamps_ns[0] for exchange in exchanges)
 
 
+def test_the_news_of_a_stale_connection_may_take_its_time(tmp_path: Path) -> None:
+    """As behind a proxy: the reset comes 25 ms after the request, on a connection that has carried one."""
+
+    def play(connection: socket.socket, request: Request) -> bool:
+        if request.on_connection:
+            time.sleep(0.025)
+            reset(connection)
+            return False
+        return document("200 OK", b"{}")(connection, request)
+
+    with Scripted(play) as server:
+        exchanges, _, counters = drive(tmp_path, server.port, 2, cap=1)
+    assert [exchange.end for exchange in exchanges] == [End.COMPLETE] * 2 and counters[Count.REPLACED] == 1
+
+
 def test_a_fresh_connection_is_not_tried_again(tmp_path: Path) -> None:
     """One that was never idle and closes without a byte is the server's failure."""
     with Scripted(lambda _connection, _request: False) as server:
@@ -400,7 +415,7 @@ def test_a_request_that_was_taken_and_then_dropped_has_failed(tmp_path: Path) ->
 
     def play(connection: socket.socket, request: Request) -> bool:
         if request.number == 3:
-            time.sleep(0.05)
+            time.sleep(0.25)
             reset(connection)
             return False
         return document("200 OK", b"{}")(connection, request)

@@ -70,7 +70,7 @@ class Replay(Scripted):
         if framing == "chunked":
             connection.sendall(LAST_CHUNK)
         if framing == "raw":
-            return data_of(writes[-1]).endswith(b"\r\n\r\n")
+            return bool(writes) and data_of(writes[-1]).endswith(b"\r\n\r\n")
         return framing != "close"
 
     def real_ms(self, planned_ms: float, reply: int = 0) -> float:

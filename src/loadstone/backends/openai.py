@@ -104,7 +104,7 @@ def failed(message: dict[str, Any], reply: Reply) -> bool:
     """Whether the message is an error; if so, `reply` has it."""
     error = message.get("error")
     if error is not None and error is not False and error != "":
-        reply.fail(error)
+        reply.fail(message if error is True else error)
         return True
     if message.get("object") == "error":
         reply.fail(message)

@@ -31,6 +31,7 @@ class _Message:
         self.length = 0  # pieces of the body, once complete
         self.on_body = self.pieces.append
         self.parser: Any = httptools.HttpResponseParser(self)
+        self.parser.set_dangerous_leniencies(lenient_spaces_after_chunk_size=True)  # as old servers pad it; other clients take it too
 
     def on_message_begin(self) -> None:
         if not self.complete:

@@ -63,6 +63,8 @@ def outcome(exchange: Exchange, response: Response, reading: Reading | None, has
         return _transport(exchange, response)
     if reading is not None and (reading.reply.finished or (reading.reply.begun and not has_end_mark)):
         return Outcome(COMPLETED)
+    if said := _no_stream(response.body):
+        return Outcome(FAILED, "incomplete", said)
     if not has_end_mark:
         return Outcome(FAILED, "incomplete", "the stream ended without a token")
     return Outcome(FAILED, "incomplete", "the stream ended without its end mark ([DONE] or a finish_reason)")
@@ -71,6 +73,16 @@ def outcome(exchange: Exchange, response: Response, reading: Reading | None, has
 def attempt_reason(end: End, status: int) -> str:
     """The short kind of an attempt that was followed by another; `status` is 0 where no reply came."""
     return f"http {status}" if status else _TRANSPORT[end][0]
+
+
+def _no_stream(body: bytes) -> str:
+    """What a body is that holds no event at all: empty, or a page of something else, in its own words; "" for one that may hold events."""
+    words = body.strip()
+    if not words:
+        return "the reply is empty"
+    if b"data:" in words or words[:1] in (b"{", b":"):
+        return ""
+    return f"the reply is no stream of events: {server_message(words[:4000].decode('utf-8', 'replace'))}"
 
 
 def _at_end_mark(reading: Reading) -> Outcome:

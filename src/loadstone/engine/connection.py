@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 READ_BYTES = 65536
 CARRIAGE_RETURN = 13
+STALE_USED_NS = 100_000_000  # for one that has carried a request: there the race is a common one, and a proxy in between may take its time
 STALE_NS = 15_000_000  # the news of a close while idle comes at once; what a busy machine may add to that is allowed for
 CONTROL_BYTES = socket.CMSG_SPACE(16)
 DONE_LINE = re.compile(rb"[\r\n]data: *\[DONE\](?:[\r\n]|\Z)")
@@ -284,7 +285,7 @@ class Connection:
         """
         if not self.warm or self.reads or self.errand.tries > 1 or self.why is None or self.why[0] not in (End.CLOSED, End.RESET):
             return False
-        return self.failed_ns - self.put_ns < max(STALE_NS, 3 * self.connect_ns)
+        return self.failed_ns - self.put_ns < max(STALE_USED_NS if self.served else STALE_NS, 3 * self.connect_ns)
 
     def says_done(self) -> bool:
         """Whether the last bytes hold the end mark of a stream, as a line of its own."""
