@@ -104,3 +104,19 @@ def test_a_further_try_goes_to_the_next_server(tmp_path: Path, balance: str) -> 
     assert [exchange.end for exchange in exchanges] == [End.COMPLETE] * 4 and {exchange.server for exchange in exchanges} == {1}
     assert [attempt.server for exchange in exchanges for attempt in exchange.retried] == [0] * len(first.seen)
     assert len(second.seen) == 4 and [pool.in_flight for pool in worker.pools] == [0, 0]
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_the_request_timeout_holds_where_the_next_server_takes_no_connection(tmp_path: Path, fresh: bool) -> None:
+    """A listener whose queue is full lets connects wait for ever."""
+    with ExitStack() as stack:
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(8):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(silent.getsockname())
+        server = stack.enter_context(Scripted(document("503 No", b"", b"Retry-After: 0\r\n")))
+        ports = [server.port, silent.getsockname()[1]]
+        (exchange,), worker, _ = drive(tmp_path, ports, 1, cap=1, connections=1, retries=1, request_timeout_s=0.3, fresh=fresh)
+    assert exchange.end == End.REQUEST_TIMEOUT and exchange.server == 1 and len(exchange.retried) == 1
+    assert [pool.in_flight for pool in worker.pools] == [0, 0]
