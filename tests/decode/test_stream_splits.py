@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -238,6 +239,17 @@ def test_the_quick_path_knows_a_total_from_growth() -> None:
         assert one is not None and one.token_counts == [2, 0] and one.first_visible == 1
     for one in told((a, None, 2), (a, None, 1), (a, "stop", 3)):
         assert one is not None and len(one.ends) == 3 and one.token_counts == []  # a running count that fell is none
+
+
+@pytest.mark.parametrize(
+    ("running", "total", "counts"), [((0, 0), 3, []), ((0, 0), 0, []), ((1, 1), 2, []), ((1, 1), 1, [1, 0]), ((2, 3), 9, [2, 1])]
+)
+def test_a_running_usage_that_stands_still_counts_nothing(running: tuple[int, ...], total: int, counts: list[int]) -> None:
+    events = [{"choices": [{"delta": {"content": "a"}}], "usage": {"completion_tokens": now}} for now in running]
+    events.append({"choices": [], "usage": {"completion_tokens": total}})
+    body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + b"data: [DONE]\n\n"
+    for one in (reading.plain_stream(body, get("openai-chat")), reading.stream(body, get("openai-chat"), True)):
+        assert one is not None and one.token_counts == counts
 
 
 def test_the_server_s_own_times_are_all_there_or_absent() -> None:

@@ -124,7 +124,7 @@ def _one_by_one(events: Iterable[tuple[Event, int]], backend: Backend) -> Readin
     reading.ends = np.array(token_ends, np.int64)
     reading.text, reading.reasoning, reading.tool_call = (_whole("".join(pieces)) for pieces in (texts, reasonings, tool_calls))
     # of several choices nobody knows whether a running usage is that of one or of all
-    reading.token_counts = token_counts(running if len(running) == len(token_ends) and len(reply.voices) < 2 else [])
+    reading.token_counts = token_counts(running if len(running) == len(token_ends) and len(reply.voices) < 2 else [], reply.usage.output_tokens)
     reading.server_ns = server_ns if len(server_ns) == len(token_ends) else []
     _apart(reading)
     return reading
@@ -160,7 +160,7 @@ def _plain_stream(body: bytes, chunks: Chunks, backend: Backend) -> Reading | No
         first_visible=batch.first_visible,
         text=batch.text,
         reasoning=batch.reasoning,
-        token_counts=token_counts(batch.output_tokens),
+        token_counts=token_counts(batch.output_tokens, reply.usage.output_tokens),
         server_ns=batch.server_ns,
     )
 
@@ -191,10 +191,13 @@ def _apart(reading: Reading) -> None:
     reading.others = [*reasonings, *tool_calls]
 
 
-def token_counts(running: list[int]) -> list[int]:
-    """Tokens of each token event from the running usage after each; empty if it ever fell, or grew by more than any event holds. An event may have
-    brought text and no token: 0.
+def token_counts(running: list[int], total: int | None) -> list[int]:
+    """Tokens of each token event from the running usage after each; empty if it ever fell, or grew by more than any event holds, or if it stood still
+    till the end: some servers have a usage in each event and fill in the `total` in the last one alone. An event may have brought text and no
+    token: 0.
     """
+    if running and running[-1] < len(running) and (running[-1] == 0 or (total or 0) > running[-1]):
+        return []
     counts = [now - before for before, now in zip([0, *running], running, strict=False)]
     return counts if min(counts, default=0) >= 0 and max(counts, default=0) <= MOST_AT_ONCE else []
 
