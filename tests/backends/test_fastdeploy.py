@@ -28,6 +28,8 @@ DECODE = {
     "decode_inference_start_time": ZERO + 6.5, "decode_recv_second_token_time": ZERO + 7.5,
 }  # fmt: skip
 
+EARLY = {"decode_recv_req_time": ZERO + 5, "decode_preallocate_req_time": ZERO + 5.125}
+
 
 def event(text: str, tokens: int, arrival: float | None, finish: str | None = None, **more: Any) -> bytes:
     delta = {
@@ -79,9 +81,9 @@ def test_a_preempted_request_is_a_failure() -> None:
 
 
 def test_the_spans_of_prefill_are_its_first_and_those_of_decoding_its_last() -> None:
-    later = {name: at + 100 for name, at in POINTS.items()} | DECODE
+    later = {name: 2 * at - ZERO for name, at in POINTS.items()} | DECODE  # twice the spans
     reply = record(
-        "fastdeploy", event("a", 1, 0.25, metrics=POINTS), event("b", 2, 0.5, metrics=later), event("c", 3, 0.75, "stop", metrics=None), DONE
+        "fastdeploy", event("a", 1, 0.25, metrics=POINTS | EARLY), event("b", 2, 0.5, metrics=later), event("c", 3, 0.75, "stop", metrics=None), DONE
     )
     assert reply.status == COMPLETED and reply.server_ns == [250 * MS, 500 * MS, 750 * MS]
     assert {name: span / 1e9 for name, span in reply.server_spans.items()} == {

@@ -24,13 +24,13 @@ def data_of(write: dict[str, Any]) -> bytes:
 
 
 class Replay(Scripted):
-    """A Scripted server for one case. `sends[k]` are the writes of the k-th reply: (planned ms, real ms), both since the request was read."""
+    """A Scripted server for one case. `sends[k]` are the writes of the k-th reply: (planned ms since the request was read, CLOCK_MONOTONIC)."""
 
     def __init__(self, case: dict[str, Any]) -> None:
         super().__init__(self._play)
         self._replies = [case, *case.get("then", [])]
         self._next = 0
-        self.sends: list[list[tuple[float, float]]] = []
+        self.sends: list[list[tuple[float, int]]] = []
         self._order = threading.Lock()
 
     def _play(self, connection: socket.socket, request: Request) -> bool:
@@ -39,7 +39,7 @@ class Replay(Scripted):
             while self._replies[place].get("when") == "reused-connection" and not request.on_connection and place < len(self._replies) - 1:
                 place += 1
             self._next = min(place + 1, len(self._replies) - 1)
-            log: list[tuple[float, float]] = []
+            log: list[tuple[float, int]] = []
             self.sends.append(log)
         reply = self._replies[place]
         framing, writes = reply.get("framing", "chunked"), reply["writes"]
@@ -58,7 +58,7 @@ class Replay(Scripted):
             planned_ms += write["after_ms"]
             wait_s = request.read_ns / 1e9 + planned_ms / 1e3 - time.monotonic()
             time.sleep(max(wait_s, 0))
-            log.append((planned_ms, (time.monotonic_ns() - request.read_ns) / 1e6))
+            log.append((planned_ms, time.monotonic_ns()))
             connection.sendall(chunk(data_of(write)) if framing == "chunked" else data_of(write))
         if reply["close"] == "reset":
             time.sleep(0.02)
@@ -73,6 +73,6 @@ class Replay(Scripted):
             return bool(writes) and data_of(writes[-1]).endswith(b"\r\n\r\n")
         return framing != "close"
 
-    def real_ms(self, planned_ms: float, reply: int = 0) -> float:
+    def real_ns(self, planned_ms: float, reply: int = 0) -> int:
         """When the write that was planned for `planned_ms` really went out."""
-        return dict(self.sends[reply]).get(planned_ms, planned_ms)
+        return dict(self.sends[reply])[planned_ms]
