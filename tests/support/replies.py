@@ -14,7 +14,7 @@ from loadstone.records import Record
 from support.scripted import LAST_CHUNK, STREAM_HEAD, Request, chunk, document
 
 
-def record(backend: str, *pieces: bytes, end: End = End.COMPLETE, status: str = "200 OK", **how: Any) -> Record:
+def record(backend: str, *pieces: bytes, end: End = End.COMPLETE, status: str = "200 OK", template: str | None = None, **how: Any) -> Record:
     """The record of a reply whose body ends with its connection: piece i is read at 11 + i, the head at 10."""
     reads = (f"HTTP/1.1 {status}\r\nContent-Type: text/event-stream\r\n\r\n".encode(), *pieces)
     exchange = Exchange(
@@ -29,7 +29,7 @@ def record(backend: str, *pieces: bytes, end: End = End.COMPLETE, status: str = 
         stamps_ns=np.arange(10, 10 + len(reads), dtype=np.int64),
         read_ends=np.cumsum([len(read) for read in reads]).astype(np.int64),
     )
-    return decode(exchange, get(backend), **how)
+    return decode(exchange, get(backend, template), **how)
 
 
 def typed(*messages: dict[str, Any], names: bool = True) -> list[bytes]:

@@ -9,6 +9,7 @@ import msgspec
 from loadstone import values
 from loadstone.backends import paths, template_fill
 from loadstone.errors import UsageError
+from loadstone.redact import public_url
 from loadstone.workload.chat import chats_in
 
 FLAG = "--template"
@@ -91,6 +92,9 @@ def public(path: str) -> dict[str, Any]:
     headers = document.get("headers")
     if isinstance(headers, dict):
         document["headers"] = {name: value if _harmless(value) else "***" for name, value in headers.items()}
+    for part in (document, document.get("whole")):
+        if isinstance(part, dict) and isinstance(part.get("path"), str):
+            part["path"] = public_url(part["path"])
     return {**document, "name": load(path).name}
 
 

@@ -75,7 +75,7 @@ def stream(body: bytes, backend: Backend, ended: bool, end_mark_only: bool = Fal
 
 def lines(body: bytes, backend: Backend, ended: bool) -> Reading:
     """A JSON object a line; a last line without its end is taken if the body came to its own. A body of one line is a document if the backend takes
-    it for one.
+    it for one, and so is one whose first line is a bracket and no more.
     """
     events: list[tuple[Event, int]] = []
     for match in _LINE.finditer(body):
@@ -85,6 +85,8 @@ def lines(body: bytes, backend: Backend, ended: bool) -> Reading:
             if len(events) > MOST_EVENTS:
                 return _too_many()
     if len(events) == 1 and ended and backend.is_whole(events[0][0].data):
+        return document(body, backend)
+    if len(events) > 1 and ended and events[0][0].data in (b"{", b"["):  # a document set out over several lines
         return document(body, backend)
     return _one_by_one(events, backend)
 
