@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from loadstone.engine.exchange import End
 from loadstone.errors import NotReadyError, UsageError
 from loadstone.records import COMPLETED, FAILED, Record
 from loadstone.report.result_file import result_document
-from support.replies import record
-from support.scripted import LAST_CHUNK, STREAM_HEAD, Request, Scripted, chunk, document
+from support.replies import plays, record
+from support.scripted import Scripted, document
 
 PAGE = Path(__file__).parents[2] / "docs" / "backends" / "template.md"
 EXAMPLES = {
@@ -204,19 +203,9 @@ def test_what_the_examples_send(made: Callable[[str], Backend]) -> None:
 @pytest.mark.parametrize("name", SPOKEN)
 def test_a_run(name: str, whole: bool, example: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events, answer = SPOKEN[name]
-
-    def play(connection: socket.socket, request: Request) -> bool:
-        if b'"stream":true' not in request.body and "stream" not in request.target:
-            return document("200 OK", json.dumps(answer).encode())(connection, request)
-        connection.sendall(STREAM_HEAD)
-        for event in events:
-            connection.sendall(chunk(event))
-        connection.sendall(LAST_CHUNK)
-        return True
-
     monkeypatch.setenv(get("template", example(name)).key_variable, "key-1")
     fields: dict[str, Any] = {"num_prompts": 4, "random_input_len": 8, "random_output_len": 3, "ready_check_timeout_sec": 5}
-    with Scripted(play) as server:
+    with Scripted(plays(events, answer)) as server:
         config = RunConfig(
             backend="template",
             template=example(name),

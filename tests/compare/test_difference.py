@@ -11,7 +11,7 @@ from scipy import stats
 
 from loadstone.compare.difference import Difference, holm
 from loadstone.compare.estimate import Estimate, Series, joined, mean, percentile, rate, repeated
-from loadstone.compare.student import quantile, two_sided
+from loadstone.metrics.student import quantile, two_sided
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from compare_level import SHAPES, simulate

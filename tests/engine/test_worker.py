@@ -4,7 +4,9 @@ import gc
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,19 @@ from support.worker import drive
 
 CLOCKS = pytest.mark.parametrize("clock", ["auto", "user"])
 WORDS = ["The", " quick", " fox"]
+
+
+def resetting(after_s: float, which: Callable[[Request], Any]) -> Callable[[socket.socket, Request], bool]:
+    """A server that takes the requests that are `which`, and resets their connection a while later; others it answers."""
+
+    def play(connection: socket.socket, request: Request) -> bool:
+        if which(request):
+            time.sleep(after_s)
+            reset(connection)
+            return False
+        return document("200 OK", b"{}")(connection, request)
+
+    return play
 
 
 @CLOCKS
@@ -229,14 +244,7 @@ def test_a_stale_connection_is_replaced_once(tmp_path: Path) -> None:
 def test_the_news_of_a_stale_connection_may_take_its_time(tmp_path: Path) -> None:
     """As behind a proxy: the reset comes 25 ms after the request, on a connection that has carried one."""
 
-    def play(connection: socket.socket, request: Request) -> bool:
-        if request.on_connection:
-            time.sleep(0.025)
-            reset(connection)
-            return False
-        return document("200 OK", b"{}")(connection, request)
-
-    with Scripted(play) as server:
+    with Scripted(resetting(0.025, lambda request: request.on_connection)) as server:
         exchanges, _, counters = drive(tmp_path, server.port, 2, cap=1)
     assert [exchange.end for exchange in exchanges] == [End.COMPLETE] * 2 and counters[Count.REPLACED] == 1
 
@@ -413,14 +421,7 @@ def test_a_server_that_closes_after_each_reply_costs_no_request(tmp_path: Path) 
 def test_a_request_that_was_taken_and_then_dropped_has_failed(tmp_path: Path) -> None:
     """The server reads it, works on it, and resets: that is its failure, and nothing is sent twice."""
 
-    def play(connection: socket.socket, request: Request) -> bool:
-        if request.number == 3:
-            time.sleep(0.25)
-            reset(connection)
-            return False
-        return document("200 OK", b"{}")(connection, request)
-
-    with Scripted(play) as server:
+    with Scripted(resetting(0.25, lambda request: request.number == 3)) as server:
         exchanges, _, counters = drive(tmp_path, server.port, 10, cap=1)
     assert len(server.seen) == 10 and counters[Count.REPLACED] == 0
     assert [exchange.end for exchange in exchanges].count(End.COMPLETE) == 9

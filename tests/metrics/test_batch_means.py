@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from loadstone.metrics.batch_means import T_95, mean_interval, ratio_interval
+from loadstone.metrics.batch_means import mean_interval, ratio_interval
+from loadstone.metrics.student import quantile
 
 
 def test_students_points() -> None:
-    assert {b: pytest.approx(stats.t.ppf(0.975, b), abs=1e-9) for b in T_95} == T_95
+    assert [quantile(0.95, b) for b in (9, 19)] == [pytest.approx(stats.t.ppf(0.975, b), abs=1e-9) for b in (9, 19)]
 
 
 def test_equal_batches_are_students_interval_over_their_means() -> None:

@@ -41,7 +41,8 @@ def plays(events: list[bytes], whole: dict[str, Any]) -> Callable[[socket.socket
     """A script that streams `events` to who asks for a stream, and else answers with `whole`."""
 
     def play(connection: socket.socket, request: Request) -> bool:
-        if b'"stream":true' not in request.body and b'name="stream"\r\n\r\ntrue' not in request.body:
+        asked = b'"stream":true' in request.body or b'name="stream"\r\n\r\ntrue' in request.body or "stream" in request.target
+        if not asked:
             return document("200 OK", json.dumps(whole).encode())(connection, request)
         connection.sendall(STREAM_HEAD)
         for event in events:

@@ -9,7 +9,7 @@ from loadstone.bench.kept import Manifest
 from loadstone.config import RunConfig
 from loadstone.metrics.summarise import summarise
 from loadstone.metrics.summary import Summary
-from loadstone.metrics.thresholds import Threshold, judge, threshold_of
+from loadstone.metrics.thresholds import Threshold, threshold_of
 from loadstone.records import Records
 
 INTERRUPT, DURATION, ERROR_RATE = "interrupt", "duration", "error rate"  # why a run was stopped before its plan was done
@@ -36,13 +36,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 def summary_of(config: RunConfig, records: Records, manifest: Manifest, client: dict[str, Any], notes: list[str]) -> Summary:
     """Every number. Requests that were planned and have no record were not sent."""
     planned = max(manifest.planned, len(records))
-    thresholds = thresholds_of(config)
-    summary = summarise(
+    return summarise(
         records,
         planned=planned,
         dropped=planned - len(records),
-        percentiles=[*config.metric_percentiles, *(each.percentile for each in thresholds if each.percentile)],
+        percentiles=config.metric_percentiles,
         slos_ms=config.goodput,
+        thresholds=thresholds_of(config),
         open_loop=manifest.open_loop,
         requested_rate=manifest.requested_rate,
         max_concurrency=config.max_concurrency,
@@ -50,7 +50,6 @@ def summary_of(config: RunConfig, records: Records, manifest: Manifest, client: 
         client=client,
         notes=notes,
     )
-    return msgspec.structs.replace(summary, thresholds=judge(thresholds, summary))
 
 
 def thresholds_of(config: RunConfig) -> list[Threshold]:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 
 from loadstone.compare.estimate import Estimate
-from loadstone.compare.student import quantile, two_sided
+from loadstone.metrics.student import quantile, two_sided
 
 LEVEL = 0.05
 FAR = 1e6  # standard errors: beyond it any p-value is 0

@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.metrics.batch_means import batches_for, cuts, standard_error
+
 Floats = NDArray[np.float64]
-LEAST, SMALL = 100, 400  # requests
 
 
 class Series(NamedTuple):
@@ -86,21 +87,15 @@ def rate(value: float, bins: Floats) -> Estimate:
     return Estimate(value, float(bins.std(ddof=1)) / math.sqrt(len(bins)), len(bins) - 1)
 
 
-def batches_for(requests: int) -> int | None:
-    """How many batches so many requests are cut into; None: too few."""
-    return None if requests < LEAST else 10 if requests < SMALL else 20
-
-
 def _error(series: Series, amounts: Floats, ratio: float) -> tuple[float | None, float]:
     """Standard error of the mean of `amounts`, one a sample, and its degrees of freedom."""
     count = batches_for(series.requests)
     if count is None:
         return None, 0.0
-    edges = np.linspace(0, series.requests, count + 1).astype(np.int64)
+    edges = cuts(series.requests, count)
     places = edges if series.sizes is None else np.concatenate(([0], np.cumsum(series.sizes)))[edges]
     sums = np.concatenate(([0.0], np.cumsum(amounts - ratio)))[places]
-    residuals = np.diff(sums)
-    return math.sqrt(float((residuals**2).sum()) / (count - 1) * count) / len(amounts), count - 1
+    return standard_error(np.diff(sums), len(amounts)), count - 1
 
 
 def _at(ordered: Floats, share: float) -> float:

@@ -8,20 +8,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from loadstone.compare.estimate import Series, batches_for
+from loadstone.compare.estimate import Series
 from loadstone.compare.readers.keys import facts, load_of
 from loadstone.compare.readers.loadstone_result import definitions
 from loadstone.compare.run import Rate, Run
 from loadstone.config import INFINITE, RunConfig
 from loadstone.errors import UsageError
+from loadstone.metrics.batch_means import batches_for
 from loadstone.metrics.catalogue import METRICS, MS
 from loadstone.metrics.spans import Mask
 from loadstone.metrics.summarise import summarise
 from loadstone.metrics.summary import Summary
-from loadstone.metrics.thresholds import judge, threshold_of
+from loadstone.metrics.thresholds import threshold_of
 from loadstone.records import ABSENT, FAILED, ColumnWriter, Records, open_records
 
 OUTPUT_FIELDS = {  # what belongs to that run alone: secrets (masked anyway), its output, files that may be gone
@@ -47,20 +47,19 @@ def summary_of(config: RunConfig, records: Records, note: str = "") -> Summary:
     """Every number of the run, computed again."""
     sent = int(records.index[-1]) + 1 if len(records) else 0
     planned = max(config.num_prompts if config.duration is None else 0, sent, len(records))
-    thresholds = [threshold_of(text) for text in config.slo]
     paced = config.request_rate != INFINITE and config.ramp_up_strategy is None and config.load is None
-    summary = summarise(
+    return summarise(
         records,
         planned=planned,
         dropped=planned - len(records),
-        percentiles=[*config.metric_percentiles, *(each.percentile for each in thresholds if each.percentile)],
+        percentiles=config.metric_percentiles,
         slos_ms=config.goodput,
+        thresholds=[threshold_of(text) for text in config.slo],
         open_loop=bool((records.planned_ns != ABSENT).any()),
         requested_rate=config.request_rate if paced else None,
         max_concurrency=config.max_concurrency,
         notes=[note] if note else [],
     )
-    return msgspec.structs.replace(summary, thresholds=judge(thresholds, summary))
 
 
 def read_run(path: Path) -> Run:
@@ -119,8 +118,7 @@ def _samples(records: Records) -> dict[str, Series]:
                 found[name] = Series(values / per_unit)
         elif metric.gaps is not None:
             by_row: list[Any] = [None] * len(records)
-            blocks = list(metric.gaps(records))  # none at all where no reply has such gaps
-            for (rows, _), block in zip(records.blocks() if blocks else (), blocks, strict=True):
+            for (rows, _), block in zip(records.blocks(), metric.gaps(records), strict=True):
                 places = np.arange(len(records))[rows]
                 for place, values in zip(places.tolist(), np.split(block.values, block.rows[1:-1]), strict=True):
                     by_row[place] = values

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.metrics.student import quantile
+
 LEAST, SMALL = 100, 400
-T_95 = {9: 2.2621571627, 19: 2.0930240544}  # 97.5 % points of Student's t
 
 
 class Interval(NamedTuple):
@@ -26,6 +27,17 @@ class Interval(NamedTuple):
 def batches_for(n: int) -> int | None:
     """How many batches `n` samples are cut into; None: too few for any."""
     return None if n < LEAST else 10 if n < SMALL else 20
+
+
+def cuts(n: int, batches: int) -> NDArray[np.int64]:
+    """Where `n` samples are cut: `batches` + 1 places, from 0 to n."""
+    return np.linspace(0, n, batches + 1).astype(np.int64)
+
+
+def standard_error(residuals: NDArray[np.float64], total: float) -> float:
+    """Of a ratio whose sizes add up to `total`. `residuals`: of each batch, its amounts less the ratio times its sizes."""
+    count = len(residuals)
+    return math.sqrt(float((residuals**2).sum()) / (count - 1) * count) / total
 
 
 def mean_interval(samples: NDArray[np.float64]) -> Interval | None:
@@ -42,9 +54,8 @@ def ratio_interval(amounts: NDArray[np.float64], sizes: NDArray[np.float64], bat
     total = float(sizes.sum())
     if count is None or total <= 0:
         return None
-    edges = np.linspace(0, len(amounts), count + 1).astype(np.int64)[:-1]
+    edges = cuts(len(amounts), count)[:-1]
     tops, bottoms = np.add.reduceat(amounts, edges), np.add.reduceat(sizes, edges)
     ratio = float(amounts.sum()) / total
-    residuals = tops - ratio * bottoms
-    half = T_95[count - 1] * math.sqrt(float((residuals**2).sum()) / (count - 1) * count) / total
+    half = quantile(0.95, count - 1) * standard_error(tops - ratio * bottoms, total)
     return Interval(ratio - half, ratio + half)

@@ -19,18 +19,24 @@ class GapSums:
     def __init__(self, records: Records) -> None:
         self._rows = [rows for rows, _ in records.blocks()]
         self.sums, self.counts = np.zeros(len(records)), np.zeros(len(records))
+        self._summed = False
 
     def passing(self, blocks: Iterator[Gaps]) -> Iterator[tuple[Times | slice, Gaps]]:
         """`blocks`, which are in the order of `records.blocks()`, each with its rows, summed as they go by."""
         for rows, block in zip(self._rows, blocks, strict=True):
-            sizes = np.diff(block.rows)
-            self.counts[rows] = sizes
-            if len(block.values):
-                full = sizes > 0
-                sums = np.zeros(len(sizes))
-                sums[full] = np.add.reduceat(block.values, block.rows[:-1][full])
-                self.sums[rows] = sums
+            if not self._summed:
+                self._sum(rows, block)
             yield rows, block
+        self._summed = True
+
+    def _sum(self, rows: Times | slice, block: Gaps) -> None:
+        sizes = np.diff(block.rows)
+        self.counts[rows] = sizes
+        if len(block.values):
+            full = sizes > 0
+            sums = np.zeros(len(sizes))
+            sums[full] = np.add.reduceat(block.values, block.rows[:-1][full])
+            self.sums[rows] = sums
 
     def interval(self, order: Times) -> Interval | None:
         """Of the mean of all gaps. `order`: the rows in the order of their sends."""

@@ -42,12 +42,6 @@ def tokens_per_s(records: Records, edges: Spans) -> Spans:
     return np.asarray(found[:bins] / (np.diff(edges) / 1e9))
 
 
-def ended_in(records: Records, edges: Spans) -> Times:
-    """How many requests completed in each bin."""
-    ends = records.end_ns[records.completed & (records.end_ns != ABSENT)]
-    return np.asarray(np.histogram(ends, edges)[0])
-
-
 def _time_before(times_ns: Times, edges: Spans) -> Spans:
     """For each edge the sum over `times_ns` before it of edge - time."""
     ordered = np.sort(times_ns).astype(np.float64)

@@ -21,6 +21,7 @@ from loadstone.metrics.spans import Gaps
 from loadstone.metrics.statistics import distribution, pooled_distribution, with_mean_interval
 from loadstone.metrics.summary import Distribution, Summary
 from loadstone.metrics.sums import Samples
+from loadstone.metrics.thresholds import Threshold, judge
 from loadstone.metrics.throughput import duration_s, event_rate, per_second, total_tokens
 from loadstone.metrics.window import Times, measured
 from loadstone.records import ABSENT, Records, Words
@@ -35,6 +36,7 @@ def summarise(
     dropped: int = 0,
     percentiles: Sequence[str] = ("99",),
     slos_ms: Mapping[str, float] | None = None,
+    thresholds: Sequence[Threshold] = (),
     open_loop: bool = False,
     requested_rate: float | None = None,
     max_concurrency: int | None = None,
@@ -45,12 +47,13 @@ def summarise(
 ) -> Summary:
     """The summary of a run whose `records` are those of every request that was sent (dropped ones have none).
 
-    `percentiles` as the person gave them ("99", "99.9"). `slos_ms`: limits by metric name, none without goodput. `open_loop`: requests were due at
-    times of their own. `requested_rate`: mean arrivals a second that were asked for, None for all at once, a ramp or a closed loop. `window`: the
-    part of the run that a person wants figures of; None: the steady part, where there is one. `servers`: the URLs of all, where there are several.
-    `client` and `notes` are passed on. Raises AccountingError if planned, sent and outcomes do not add up, UsageError for a percentile outside 0 to
-    100 or an unknown SLO.
+    `percentiles` as the person gave them ("99", "99.9"). `slos_ms`: limits by metric name, none without goodput. `thresholds` are judged, and their
+    percentiles join those asked for. `open_loop`: requests were due at times of their own. `requested_rate`: mean arrivals a second that were asked
+    for, None for all at once, a ramp or a closed loop. `window`: the part of the run that a person wants figures of; None: the steady part, where
+    there is one. `servers`: the URLs of all, where there are several. `client` and `notes` are passed on. Raises AccountingError if planned, sent and
+    outcomes do not add up, UsageError for a percentile outside 0 to 100 or an unknown SLO.
     """
+    percentiles = [*percentiles, *(each.percentile for each in thresholds if each.percentile)]
     counts = outcomes(records, planned, dropped)
     seconds = duration_s(records)
     input_tokens, output_tokens = total_tokens(records, records.prompt_tokens), total_tokens(records, records.output_tokens)
@@ -90,7 +93,7 @@ def summarise(
         notes=list(notes),
         client=dict(client or {}),
     )
-    return msgspec.structs.replace(summary, warnings=cautions(records, summary, percentiles))
+    return msgspec.structs.replace(summary, warnings=cautions(records, summary, percentiles), thresholds=judge(thresholds, summary))
 
 
 def _distributions(records: Records, percentiles: Sequence[str], open_loop: bool) -> dict[str, Distribution]:
