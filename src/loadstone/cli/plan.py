@@ -15,7 +15,6 @@ examples:
   loadstone plan --model my-model --request-rate 10 --num-prompts 500
   loadstone plan --model my-model --dataset-name sharegpt \\
       --dataset-path chats.json --num-prompts 500 --out load.plan
-  loadstone bench serve --plan load.plan --max-concurrency 32
 """
 
 
@@ -23,7 +22,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser("plan", help="make the plan of a run and show it; send nothing", description=DESCRIPTION, epilog=EPILOG,
                                    usage="%(prog)s [flags of bench serve]")  # fmt: skip
     parser.add_argument("--config", metavar="FILE", help="YAML file with the same names as the flags; flags win")
-    parser.add_argument("--out", metavar="FILE", help="write the plan, for bench serve --plan FILE")
+    parser.add_argument("--out", metavar="FILE", help="write the plan to a file")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     for group in GROUPS:
         section = parser.add_argument_group(group.title)
